@@ -2,7 +2,10 @@ module example.com/leasehold
 
 go 1.26.0
 
-require go.uber.org/zap v1.28.0
+require (
+	go.uber.org/zap v1.28.0
+	golang.org/x/sys v0.50.0
+)
 
 require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
@@ -59,7 +62,6 @@ require (
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
-	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1 // indirect
