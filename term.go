@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"math"
+	"time"
+
+	"example.com/leasehold/internal/clock"
+)
+
+// The arithmetic of a term: pure values, no clock, no lock, no I/O.
+//
+// The textbook lease splits the allowance for drift: the grantor waits d(1+rho)+eps, the holder acts for d(1-rho)-eps.
+// etcd's grantor waits exactly d of its own clock, counted from when the request reached it, so the holder takes
+// both halves:
+//
+//	expiry = t0 + d*(1-rho)/(1+rho) - eps
+//
+// t0 is the send instant, before the request can have reached anybody (R1). A grantor whose clock is fast by rho
+// counts d in d/(1+rho) of true time; a holder whose clock is slow by rho sees only (1-rho) of that. The holder's expiry is
+// therefore earlier than the grantor's by at least eps, whatever the network did.
+
+// allowance is what the holder leaves unused of every term.
+type allowance struct {
+	drift  float64       // rho, the bound on the rate error of each of the two clocks
+	margin time.Duration // eps
+}
+
+// expiry is the instant after which the holder must not act on a term of length granted whose request was sent at
+// sent. It rounds towards earlier.
+func (a allowance) expiry(sent clock.Instant, granted time.Duration) clock.Instant {
+	held := math.Floor(float64(granted) * (1 - a.drift) / (1 + a.drift))
+	return sent.Add(time.Duration(held) - a.margin)
+}
+
+// renewAfter is how long after a send the next renewal goes out: a third of the term, shortened by up to a tenth so that
+// the sends of many sessions spread (R12). jitter is in [0, 1).
+func renewAfter(granted time.Duration, jitter float64) time.Duration {
+	return time.Duration(float64(granted/3) * (1 - jitter/10))
+}
+
+// patience is how long an unanswered renewal is waited for before it is repeated elsewhere: a few round trips, but
+// between a ninth and a quarter of the term. With the first send at a third of the term, that leaves two to six more
+// tries before the expiry (R12).
+func patience(granted, roundTrip time.Duration) time.Duration {
+	return min(max(4*roundTrip, granted/9), granted/4)
+}
+
+// smoothed is the moving average of round trips; the first sample counts in full.
+func smoothed(average, sample time.Duration) time.Duration {
+	if average == 0 {
+		return sample
+	}
+	return average + (sample-average)/8
+}
