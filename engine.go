@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+	"weak"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"example.com/leasehold/internal/clock"
+)
+
+// An engine is everything that the sessions of one etcd client share while at least one of them lives: the keepalive
+// stream, the watch stream, the transactions and the clean-up.
+//
+// Goroutines, all started with wg.Go and ended by ctx:
+//
+//	keeper.run    one; sends renewals when due, enforces every expiry, chooses streams; never blocks on the network
+//	watcher.run   one; opens the watch stream when somebody watches, checks that it answers, fails over
+//	vigil.run     one; puts grants older than a second under watch, reads what a broken watch may have missed
+//	janitor.run   one; looks again for keys of unsettled attempts
+//	link          two for each open stream (send, receive); at most a handful of streams
+//	flight        one for each transaction under way, bounded by the committer
+//	revoker       at most revokers; revoke the leases of lost sessions
+//
+// None of them depends on the number of sessions or grants. Locks are taken in the order Session.mu, then
+// keeper.mu, watcher.mu or committer.mu, and none of these is held across the network or user code.
+type engine struct {
+	client *clientv3.Client
+	mark   *mark
+	clk    *clock.Clock
+	log    *zap.Logger // of the session that started the engine
+
+	ctx    context.Context // ends when nobody needs the engine or the etcd client was closed
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	done   chan struct{} // closed when all goroutines have ended
+
+	keeper  *keeper
+	watcher *watcher
+	vigil   *vigil
+	janitor *janitor
+	writes  *committer
+	reads   *committer
+
+	// users counts sessions, openings and what cleans up after them; guarded by engines.mu. At zero the engine ends.
+	users int
+}
+
+// engines finds the running engine and the mark of an etcd client. Clients are held weakly: the mark must live as long
+// as its client and no longer.
+var engines = struct {
+	mu    sync.Mutex
+	known map[weak.Pointer[clientv3.Client]]*engineSlot
+}{known: make(map[weak.Pointer[clientv3.Client]]*engineSlot)}
+
+type engineSlot struct {
+	mark    mark
+	running *engine // nil while the client has no sessions; holds the client strongly
+	// warned is set once the versions of the cluster's servers have been looked at.
+	warned bool
+}
+
+// useEngine returns the client's engine, started if need be, with one more user. Every use is given back by
+// engine.leave.
+func useEngine(client *clientv3.Client, log *zap.Logger) (*engine, error) {
+	if err := checkClient(client); err != nil {
+		return nil, err
+	}
+	engines.mu.Lock()
+	defer engines.mu.Unlock()
+	id := weak.Make(client)
+	slot := engines.known[id]
+	if slot == nil {
+		slot = &engineSlot{}
+		engines.known[id] = slot
+		runtime.AddCleanup(client, forgetEngine, id)
+	}
+	if slot.running == nil {
+		slot.running = startEngine(client, &slot.mark, log)
+		if !slot.warned {
+			slot.warned = true
+			slot.running.wg.Go(slot.running.inspectServers)
+		}
+	}
+	slot.running.users++
+	return slot.running, nil
+}
+
+// checkClient refuses etcd clients that cannot carry a session.
+func checkClient(client *clientv3.Client) error {
+	switch {
+	case client == nil:
+		return fmt.Errorf("%w: the etcd client is nil", ErrInvalidConfig)
+	case client.ActiveConnection() == nil:
+		return fmt.Errorf("%w: the etcd client has no connection of its own (made with NewCtxClient?), so it cannot carry a keepalive stream", ErrInvalidConfig)
+	case client.Ctx().Err() != nil:
+		return errClientClosed
+	}
+	return nil
+}
+
+func forgetEngine(id weak.Pointer[clientv3.Client]) {
+	engines.mu.Lock()
+	defer engines.mu.Unlock()
+	delete(engines.known, id)
+}
+
+// errClientClosed is the reason of everything that ends because the etcd client below it was closed.
+var errClientClosed = fmt.Errorf("%w: the etcd client is closed", ErrClosed)
+
+func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
+	e := &engine{
+		client: client,
+		mark:   m,
+		clk:    clock.New(),
+		log:    log,
+		done:   make(chan struct{}),
+	}
+	// The client's context carries no values or deadline of a caller: NewSession's context bounds the opening only.
+	e.ctx, e.cancel = context.WithCancel(client.Ctx())
+	if !e.clk.CountsSuspend() {
+		log.Warn("leasehold: this platform has no clock that counts suspend: a machine that sleeps believes too long")
+	}
+	e.keeper = newKeeper(e)
+	e.watcher = newWatcher(e)
+	e.vigil = newVigil(e)
+	e.janitor = newJanitor(e)
+	e.writes = newCommitter(e, false)
+	e.reads = newCommitter(e, true)
+	e.wg.Go(e.keeper.run)
+	e.wg.Go(e.watcher.run)
+	e.wg.Go(e.vigil.run)
+	e.wg.Go(e.janitor.run)
+	go func() {
+		<-e.ctx.Done()
+		e.keeper.failAll(errClientClosed) // none is left unless the client was closed
+		e.writes.close()
+		e.reads.close()
+		e.wg.Wait()
+		close(e.done)
+	}()
+	return e
+}
+
+// enter counts one more user of an engine that has one.
+func (e *engine) enter() {
+	engines.mu.Lock()
+	defer engines.mu.Unlock()
+	e.users++
+}
+
+// leave gives back one use. It reports whether the engine ends now.
+func (e *engine) leave() bool {
+	engines.mu.Lock()
+	defer engines.mu.Unlock()
+	e.users--
+	if e.users > 0 {
+		return false
+	}
+	if slot := engines.known[weak.Make(e.client)]; slot != nil && slot.running == e {
+		slot.running = nil
+	}
+	e.cancel()
+	return true
+}
+
+// rolledBack ends every session: tokens handed out before are no longer older than those to come.
+func (e *engine) rolledBack() {
+	e.log.Error("leasehold: the etcd cluster was replaced or went back in time: all sessions of this client are lost")
+	e.keeper.failAll(ErrRolledBack)
+}
+
+// read makes a linearizable read of ops for a session (may be nil), in one transaction with others under way, and
+// returns one response for each op.
+func (e *engine) read(ctx context.Context, s *Session, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	return e.reads.await(ctx, s, &write{then: ops})
+}
+
+// pause waits for d, jittered by up to a half, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d/2 + rand.N(d/2+1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// endedBy tells a context error of the caller's own from everything else.
+func endedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx)))
+}
