@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"example.com/leasehold/internal/clock"
+)
+
+// The keeper renews the leases of all sessions of an etcd client and enforces their expiry.
+//
+// A renewal is, by keeper.mu:
+//
+//	due at an instant   a third of the term after the last send (R12)
+//	asked               in the queue of a stream or sent over it, since an instant
+//	overdue             asked for longer than its patience: it is asked again, over another stream
+//
+// and after any answer that extends the lease it is due again. A lease that has ended is in none of these states:
+// nothing is sent for it and answers for it are dropped (R3, R12).
+//
+// Streams. A server answers one stream strictly in order and handles one renewal at a time, so one lease in
+// trouble (expired at the grantor, with its revocation under way) stops all that are behind it in the stream. All leases
+// share the main stream. When the renewal at the head of a stream is overdue, that stream is stalled: either the member
+// or the path is silent, or the head itself is the trouble. Both are met at once: the others move to a new main stream
+// over another member, the head asks again over a side stream. A stalled stream is not ended: its answers, however
+// late, count from their own sends, so that a path slower than our patience still renews. It is ended when none of
+// its answers could extend anything, or when there are too many of its kind.
+type keeper struct {
+	engine *engine
+	wake   chan struct{} // holds one: the agenda has changed
+
+	mu       sync.Mutex
+	sessions map[clientv3.LeaseID]*Session
+	agenda   agenda     // sessions by what is to be done next
+	carriers []*carrier // open or opening streams, oldest first
+	main     *carrier   // nil: opened when next needed
+	side     *carrier   // for leases that stalled a stream; nil as main
+	trip     time.Duration
+	failed   map[string]clock.Instant // endpoints whose stream failed, and when last
+	failures int                      // streams that failed since the last answer
+	turn     int                      // where the search for the next endpoint begins
+	shortest time.Duration            // the shortest term among all sessions so far
+}
+
+const (
+	// tick bounds how long the keeper sleeps, so that a machine that wakes from suspend is noticed within it although
+	// timers stood still meanwhile (R5).
+	tick = time.Second
+	// together is by how much renewals are sent early to go out in one go.
+	together = 5 * time.Millisecond
+	// carrierLimit bounds the streams kept for late answers.
+	carrierLimit = 6
+	// grudge is how long an endpoint whose stream failed is avoided if there is another.
+	grudge = 5 * time.Second
+)
+
+// renewal is the keeper's view of one session; guarded by keeper.mu.
+type renewal struct {
+	place   int           // in the agenda; -1: not there
+	next    clock.Instant // when there is something to do, the expiry apart
+	at      clock.Instant // next or the expiry, whichever is earlier, as the agenda is ordered
+	asked   bool
+	over    *carrier // the stream over which it was asked last
+	suspect bool     // it stalled a stream: asks over the side stream until answered
+	sent    clock.Instant
+}
+
+func newKeeper(e *engine) *keeper {
+	return &keeper{
+		engine:   e,
+		wake:     make(chan struct{}, 1),
+		sessions: make(map[clientv3.LeaseID]*Session),
+		failed:   make(map[string]clock.Instant),
+		turn:     rand.IntN(1 << 16),
+	}
+}
+
+// add takes over a session whose lease was granted by a request sent at sent.
+func (k *keeper) add(s *Session, sent clock.Instant) {
+	k.mu.Lock()
+	k.sessions[s.id] = s
+	k.shortest = min(s.granted, cmp.Or(k.shortest, s.granted))
+	s.renewal = renewal{place: -1, sent: sent, next: sent.Add(renewAfter(s.granted, rand.Float64()))}
+	k.scheduleLocked(s)
+	k.mu.Unlock()
+	k.kick()
+}
+
+// remove forgets a session. Called when it has ended.
+func (k *keeper) remove(s *Session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.renewal.place >= 0 {
+		heap.Remove(&k.agenda, s.renewal.place)
+	}
+	if k.sessions[s.id] == s {
+		delete(k.sessions, s.id)
+	}
+}
+
+// failAll ends every session.
+func (k *keeper) failAll(reason error) {
+	k.mu.Lock()
+	all := make([]*Session, 0, len(k.sessions))
+	for _, s := range k.sessions {
+		all = append(all, s)
+	}
+	k.mu.Unlock()
+	for _, s := range all {
+		s.lose(reason)
+	}
+}
+
+func (k *keeper) kick() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// shortestTerm is the shortest term among the sessions so far: what must be noticed, must be noticed well within it.
+func (k *keeper) shortestTerm() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return cmp.Or(k.shortest, defaultTTL)
+}
+
+// scheduleLocked puts a session where it belongs in the agenda.
+func (k *keeper) scheduleLocked(s *Session) {
+	r := &s.renewal
+	r.at = min(r.next, clock.Instant(s.expiry.Load()))
+	if r.place < 0 {
+		heap.Push(&k.agenda, s)
+	} else {
+		heap.Fix(&k.agenda, r.place)
+	}
+}
+
+// run sends what is due and ends what has expired. It never blocks on the network, so that an expiry is enforced even
+// when every stream is stuck (R4).
+func (k *keeper) run() {
+	timer := time.NewTimer(tick)
+	defer timer.Stop()
+	for {
+		expired, wait := k.attend()
+		for _, s := range expired {
+			s.Valid() // finds the expiry passed and says so to everybody
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-k.wake:
+		case <-k.engine.ctx.Done():
+			return
+		}
+	}
+}
+
+// attend does what is to be done now and returns how long there is nothing to do.
+func (k *keeper) attend() (expired []*Session, wait time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.engine.clk.Now()
+	for len(k.agenda) > 0 {
+		s := k.agenda[0]
+		r := &s.renewal
+		switch expiry := clock.Instant(s.expiry.Load()); {
+		case expiry <= now:
+			heap.Pop(&k.agenda) // nothing is sent for it any more
+			expired = append(expired, s)
+			continue
+		case r.next <= now.Add(together):
+			k.askLocked(s, now)
+			k.scheduleLocked(s)
+			continue
+		case r.at <= now:
+			k.scheduleLocked(s) // the expiry has moved since
+			continue
+		}
+		break
+	}
+	k.retireLocked()
+	wait = tick
+	if len(k.agenda) > 0 {
+		wait = min(wait, max(0, k.agenda[0].renewal.at.Sub(now)))
+	}
+	return expired, wait
+}
+
+// askLocked asks for a renewal, or asks again by another way.
+func (k *keeper) askLocked(s *Session, now clock.Instant) {
+	r := &s.renewal
+	if r.asked && r.over != nil && !r.over.dead {
+		if r.over.headIs(s) {
+			r.suspect = true
+		}
+		k.stalledLocked(r.over)
+	}
+	way := &k.main
+	if r.suspect {
+		way = &k.side
+	}
+	if *way == nil {
+		*way = k.openLocked(now)
+	}
+	r.asked, r.over = true, *way
+	r.over.queue = append(r.over.queue, s)
+	r.over.link.kick()
+	r.next = now.Add(patience(s.granted, k.trip))
+}
+
+// stalledLocked stops giving renewals to a stream; it stays open for its answers.
+func (k *keeper) stalledLocked(c *carrier) {
+	if c.stalled {
+		return
+	}
+	c.stalled = true
+	k.engine.log.Info("leasehold: a keepalive stream does not answer: moving to another member",
+		zap.String("endpoint", c.link.endpoint), zap.Int("unanswered", c.unanswered()))
+	k.dropLocked(c)
+}
+
+// dropLocked makes c neither the main nor the side stream.
+func (k *keeper) dropLocked(c *carrier) {
+	if k.main == c {
+		k.main = nil
+	}
+	if k.side == c {
+		k.side = nil
+	}
+}
+
+// openLocked opens a stream over the member that looks best: not one of a stalled stream, not one that has just failed.
+func (k *keeper) openLocked(now clock.Instant) *carrier {
+	endpoints := k.engine.client.Endpoints()
+	best, bestCost := "", 0
+	for i := range endpoints {
+		endpoint := endpoints[(k.turn+i)%len(endpoints)]
+		cost := 0
+		for _, c := range k.carriers {
+			if c.link.endpoint == endpoint && c.stalled {
+				cost += 2
+			} else if c.link.endpoint == endpoint {
+				cost++
+			}
+		}
+		if at, ok := k.failed[endpoint]; ok && now.Sub(at) < grudge {
+			cost += 3
+		}
+		if best == "" || cost < bestCost {
+			best, bestCost = endpoint, cost
+		}
+	}
+	k.turn++
+	open := 0
+	for _, c := range slices.Backward(k.carriers) {
+		if open++; open >= carrierLimit {
+			k.endLocked(c)
+		}
+	}
+	c := &carrier{keeper: k}
+	k.carriers = append(k.carriers, c)
+	c.link = startLink(k.engine, best, c)
+	return c
+}
+
+// retireLocked ends the streams that are neither main nor side and none of whose answers could extend anything.
+func (k *keeper) retireLocked() {
+	for _, c := range k.carriers {
+		if c != k.main && c != k.side && !c.usefulLocked() {
+			k.endLocked(c)
+		}
+	}
+}
+
+// endLocked ends a stream; closed follows.
+func (k *keeper) endLocked(c *carrier) {
+	k.dropLocked(c)
+	c.dead = true
+	c.link.cancel()
+}
+
+// A carrier is one keepalive stream. Its fields are guarded by keeper.mu.
+type carrier struct {
+	keeper  *keeper
+	link    *link[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse]
+	queue   []*Session // asked, not yet sent
+	sends   []send     // sent over this stream, in order; sends[head:] from the oldest unanswered
+	head    int
+	stalled bool
+	dead    bool // ended, or about to: nothing more is sent over it
+	request pb.LeaseKeepAliveRequest // reused: a message is encoded before the next one is asked for
+}
+
+// A send is a renewal on its way, with its send instant (R1).
+type send struct {
+	session *Session // nil: answered
+	at      clock.Instant
+}
+
+func (c *carrier) open(ctx context.Context, _ *keepaliveLink, conn *grpc.ClientConn) (grpc.BidiStreamingClient[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse], error) {
+	conn.ResetConnectBackoff()
+	return pb.NewLeaseClient(conn).LeaseKeepAlive(ctx)
+}
+
+type keepaliveLink = link[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse]
+
+// next takes the send instant of the next renewal, before the message exists for anybody else (R1).
+func (c *carrier) next(*keepaliveLink) *pb.LeaseKeepAliveRequest {
+	k := c.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for !c.dead && len(c.queue) > 0 {
+		s := c.queue[0]
+		c.queue[0] = nil
+		if c.queue = c.queue[1:]; len(c.queue) == 0 {
+			c.queue = nil
+		}
+		live := k.sessions[s.id] == s && !s.ended()
+		if !live || !s.renewal.asked {
+			continue // lost, or answered over another stream while it waited here
+		}
+		now := k.engine.clk.Now()
+		if !now.Before(clock.Instant(s.expiry.Load())) {
+			continue // R12: never for a lease that is lost
+		}
+		s.renewal.sent = now
+		c.sends = append(c.sends, send{session: s, at: now})
+		c.request.ID = int64(s.id)
+		return &c.request
+	}
+	return nil
+}
+
+// received pairs an answer with the oldest unanswered send of its lease on this stream (R1).
+func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) {
+	k := c.keeper
+	if err := k.engine.mark.stream(answer.GetHeader()); err != nil {
+		k.engine.rolledBack()
+		return
+	}
+	id := clientv3.LeaseID(answer.GetID())
+	k.mu.Lock()
+	k.failures = 0
+	delete(k.failed, c.link.endpoint)
+	sent, ok := c.pairLocked(id)
+	if !ok {
+		k.mu.Unlock()
+		return // an answer to nothing that was asked here says nothing
+	}
+	k.trip = smoothed(k.trip, k.engine.clk.Now().Sub(sent))
+	s := k.sessions[id]
+	if s == nil {
+		k.mu.Unlock()
+		return
+	}
+	var lost error
+	if answer.GetTTL() <= 0 {
+		lost = ErrRevoked // believed at once (R10)
+	} else if s.extend(sent, time.Duration(answer.GetTTL())*time.Second) {
+		r := &s.renewal
+		r.asked, r.suspect, r.over = false, false, nil
+		r.next = r.sent.Add(renewAfter(s.granted, rand.Float64()))
+		k.scheduleLocked(s)
+		if k.side == c && k.main == nil {
+			k.main, k.side = c, nil // the way that works is for everybody
+		} else if k.side == c && c.unanswered() == 0 {
+			k.side = nil
+		}
+	} else {
+		lost = ErrExpired
+	}
+	k.retireLocked()
+	k.mu.Unlock()
+	if lost != nil {
+		s.lose(lost)
+		return
+	}
+	k.kick()
+}
+
+// pairLocked finds the oldest unanswered send of a lease. The server answers in order, so that it is the very oldest,
+// unless something in between does not.
+func (c *carrier) pairLocked(id clientv3.LeaseID) (at clock.Instant, ok bool) {
+	for i := c.head; i < len(c.sends); i++ {
+		if s := c.sends[i].session; s != nil && s.id == id {
+			at, ok = c.sends[i].at, true
+			c.sends[i].session = nil
+			break
+		}
+	}
+	for c.head < len(c.sends) && c.sends[c.head].session == nil {
+		c.head++
+	}
+	if c.head == len(c.sends) {
+		c.sends, c.head = c.sends[:0], 0
+	} else if c.head > 1024 && c.head > len(c.sends)/2 {
+		n := copy(c.sends, c.sends[c.head:])
+		clear(c.sends[n:])
+		c.sends, c.head = c.sends[:n], 0
+	}
+	return at, ok
+}
+
+// closed voids the unanswered sends of the stream: whatever asked over it asks again.
+func (c *carrier) closed(_ *keepaliveLink, err error) {
+	k := c.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c.dead = true
+	k.carriers = slices.DeleteFunc(k.carriers, func(other *carrier) bool { return other == c })
+	if k.engine.ctx.Err() != nil {
+		return
+	}
+	wasWay := c == k.main || c == k.side
+	k.dropLocked(c)
+	if !wasWay {
+		return // retired, or overtaken by another
+	}
+	now := k.engine.clk.Now()
+	k.failed[c.link.endpoint] = now
+	k.failures++
+	k.engine.log.Info("leasehold: a keepalive stream ended", zap.String("endpoint", c.link.endpoint), zap.Error(err))
+	// The head may be what ended it (a renewal that is refused ends the whole stream): it goes another way than the rest.
+	if len(c.sends) > c.head {
+		if s := c.sends[c.head].session; s != nil && k.sessions[s.id] == s {
+			s.renewal.suspect = true
+		}
+	}
+	again := now.Add(min(10*time.Millisecond<<min(k.failures, 8), tick))
+	for _, s := range k.sessions {
+		if s.renewal.asked && s.renewal.over == c {
+			s.renewal.over = nil
+			s.renewal.next = min(s.renewal.next, again)
+			k.scheduleLocked(s)
+		}
+	}
+	k.kick()
+}
+
+func (c *carrier) headIs(s *Session) bool {
+	return c.head < len(c.sends) && c.sends[c.head].session == s
+}
+
+func (c *carrier) unanswered() int { return len(c.sends) - c.head + len(c.queue) }
+
+// usefulLocked reports whether an answer to any send on its way could still extend its lease.
+func (c *carrier) usefulLocked() bool {
+	for _, sent := range c.sends[c.head:] {
+		s := sent.session
+		if s == nil || c.keeper.sessions[s.id] != s || s.ended() {
+			continue
+		}
+		if s.allow.expiry(sent.at, s.granted).After(clock.Instant(s.expiry.Load())) {
+			return true
+		}
+	}
+	return false
+}
+
+// agenda is a heap of sessions by renewal.at.
+type agenda []*Session
+
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].renewal.at < a[j].renewal.at }
+
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].renewal.place, a[j].renewal.place = i, j
+}
+
+func (a *agenda) Push(x any) {
+	s := x.(*Session)
+	s.renewal.place = len(*a)
+	*a = append(*a, s)
+}
+
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	s := (*a)[last]
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	s.renewal.place = -1
+	return s
+}

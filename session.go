@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"example.com/leasehold/internal/clock"
+)
+
+// Session is one etcd lease and its life in this process. It is open from [NewSession] until it is lost or closed,
+// which happens once, for one reason, and takes all its grants and waiters with it; it is never revived (R3).
+//
+// The sessions of one etcd client share one keepalive stream, whatever their terms, and one watch stream. A session can
+// hold any number of locks and lead any number of elections; etcd handles some hundreds of keys per lease well, so beyond that
+// use a [Client], which spreads them.
+//
+// All methods are safe for concurrent use.
+type Session struct {
+	lease
+	cfg     Config
+	engine  *engine
+	renewal renewal // the keeper's; guarded by keeper.mu
+
+	ctx    context.Context // ends with the session; the cause is why
+	cancel context.CancelCauseFunc
+
+	announced sync.Once
+	sequence  atomic.Uint64 // of keys, so that each acquisition has its own
+	load      atomic.Int64  // places taken
+	opened    clock.Instant
+	pool      atomic.Pointer[Client] // told when load has fallen to zero; nil: none
+
+	// The end by Close or Abandon, whichever comes first.
+	closeMu sync.Mutex    // never held across the network
+	closing chan struct{} // nil until then; closed when the lease is known to be gone or given up
+	closed  error         // what Close found; written before closing is closed, as is last
+	last    bool          // the engine ends with this session
+}
+
+// NewSession asks etcd for a lease and keeps it alive until the session is lost or closed. It costs one round trip. ctx
+// bounds the opening only: the session lives on when ctx ends. If NewSession fails, nothing is left running, and a lease that a
+// lost answer may have granted is revoked in the background or runs out.
+//
+// The errors: [ErrInvalidConfig] for a nil or unusable client or values out of bounds, [ErrInvalidConfig] listing all
+// of them; [ErrClosed] if the client is closed; [ErrRolledBack] while the cluster is behind what the client
+// has seen; ctx's error, joined with the last failure; etcd's own error when it refuses.
+func NewSession(ctx context.Context, client *clientv3.Client, cfg Config) (*Session, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s, err := openSession(ctx, client, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("leasehold: open a session: %w", err)
+	}
+	return s, nil
+}
+
+func openSession(ctx context.Context, client *clientv3.Client, cfg Config) (*Session, error) {
+	e, err := useEngine(client, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.open(ctx, cfg)
+	if err != nil {
+		e.leave()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open grants a lease and starts its life.
+func (e *engine) open(ctx context.Context, cfg Config) (*Session, error) {
+	if e.mark.suspect() {
+		// Only a linearizable answer above the mark shows that tokens will rise again.
+		if _, err := e.read(ctx, nil, clientv3.OpGet(cfg.Prefix, clientv3.WithCountOnly())); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		granted, sent, err := e.grant(ctx, cfg.TTL)
+		if err != nil {
+			return nil, err
+		}
+		s := &Session{cfg: cfg, engine: e, opened: sent}
+		s.id = clientv3.LeaseID(granted.ID)
+		s.granted = time.Duration(granted.TTL) * time.Second
+		s.allow = allowance{drift: cfg.DriftBound, margin: cfg.Margin}
+		s.clk = e.clk
+		expiry := s.allow.expiry(sent, s.granted)
+		if !e.clk.Now().Before(expiry) {
+			e.revokeSoon(s.id, unclaimedFor) // the answer took longer than the term
+			continue
+		}
+		s.expiry.Store(int64(expiry))
+		// The session outlives the caller's context, so that its own starts from none.
+		s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(e.ctx))
+		e.keeper.add(s, sent)
+		if e.ctx.Err() != nil {
+			s.lose(errClientClosed) // closed while the session opened: failAll may have missed it
+			return nil, errClientClosed
+		}
+		return s, nil
+	}
+}
+
+// grant asks for a lease until it gets one, ctx ends or etcd refuses. Each attempt has a lease id of its own, known
+// before it is sent: the leases of attempts whose answer is lost are revoked in the background (R9).
+func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantResponse, clock.Instant, error) {
+	type answer struct {
+		resp *pb.LeaseGrantResponse
+		sent clock.Instant
+		err  error
+	}
+	attempts, cancel := context.WithCancel(e.ctx) // not the caller's, so that each attempt's end is attended to
+	defer cancel()
+	answers := make(chan answer) // unbuffered: an answer that nobody takes is known to be nobody's
+	var last error
+	fail := func(err error) (*pb.LeaseGrantResponse, clock.Instant, error) {
+		if last != nil {
+			err = fmt.Errorf("%w (last attempt: %w)", err, last)
+		}
+		return nil, 0, err
+	}
+	for try := 0; ; try++ {
+		id := rand.Int64() | 1 // never 0, which would make the server choose
+		e.enter()
+		e.wg.Go(func() {
+			defer e.leave()
+			sent := e.clk.Now() // R1
+			resp, err := pb.NewLeaseClient(e.client.ActiveConnection()).LeaseGrant(attempts, &pb.LeaseGrantRequest{ID: id, TTL: int64(ttl / time.Second)})
+			err = clientv3.ContextError(attempts, err)
+			if err == nil && e.mark.stream(resp.GetHeader()) != nil {
+				e.rolledBack()
+				err = ErrRolledBack
+			}
+			select {
+			case answers <- answer{resp, sent, err}:
+				if err == nil {
+					return
+				}
+			case <-attempts.Done():
+			}
+			if err == nil || judge(err) == outcomeUnknown {
+				e.revokeSoon(clientv3.LeaseID(id), unclaimedFor)
+			}
+		})
+		timer := time.NewTimer(min(250*time.Millisecond<<min(try, 3), 2*time.Second))
+		select {
+		case a := <-answers:
+			timer.Stop()
+			if a.err == nil {
+				return a.resp, a.sent, nil
+			}
+			last = a.err
+			if judge(a.err) == outcomeRefused && !errors.Is(a.err, rpctypes.ErrLeaseExist) {
+				last = nil
+				return fail(a.err)
+			}
+			if err := pause(ctx, min(20*time.Millisecond<<min(try, 6), time.Second)); err != nil {
+				return fail(err)
+			}
+			e.client.ActiveConnection().ResetConnectBackoff()
+		case <-timer.C: // perhaps a silent member: another one is asked beside it
+		case <-ctx.Done():
+			timer.Stop()
+			return fail(context.Cause(ctx))
+		case <-e.ctx.Done():
+			timer.Stop()
+			return fail(errClientClosed)
+		}
+	}
+}
+
+// unclaimedFor is how long the revocation of a lease that may not even exist is tried. It runs out by itself anyway.
+const unclaimedFor = time.Second
+
+// Lease returns the id of the session's etcd lease. Do not renew or revoke it: the session does.
+func (s *Session) Lease() clientv3.LeaseID { return s.id }
+
+// TTL returns the term as granted, which may be longer than the one asked for.
+func (s *Session) TTL() time.Duration { return s.granted }
+
+// Valid reports whether the local expiry lies ahead and the session has neither been lost nor closed. It reads the clock at
+// every call and trusts no timer (R4). It takes no lock, does not allocate and never blocks.
+//
+// The answer can be out of date as soon as it is given: a process can stop between the check and what it does next.
+// Only a resource that compares tokens makes a late write impossible (R13).
+func (s *Session) Valid() bool {
+	live, ended := s.live()
+	if ended {
+		s.announce()
+	}
+	return live
+}
+
+// Err returns nil while the session is valid, and then why it ended: an error that matches [ErrExpired], [ErrRevoked],
+// [ErrRolledBack] or [ErrClosed].
+func (s *Session) Err() error {
+	if s.Valid() {
+		return nil
+	}
+	return s.reason()
+}
+
+// Remaining returns the time until the local expiry if no renewal is answered, and zero once the session has ended.
+func (s *Session) Remaining() time.Duration { return s.remaining() }
+
+// Context returns a context that ends with the session, at the local expiry at the latest even when nothing can be
+// reached; [context.Cause] of it tells why. It carries no deadline, because renewals move the expiry.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Done returns a channel that is closed when the session ends. It is Context().Done().
+func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+
+// lose ends the session for a reason, if it has not ended, and tells everybody.
+func (s *Session) lose(reason error) {
+	s.end(reason)
+	s.announce()
+}
+
+// announce tells everybody that the session has ended: once, by whoever finds out first, without waiting for anything.
+func (s *Session) announce() {
+	s.announced.Do(func() {
+		defer s.engine.leave()
+		reason := s.reason()
+		s.engine.keeper.remove(s)
+		s.cancel(reason)
+		s.engine.watcher.prune()
+		if !errors.Is(reason, ErrClosed) { // otherwise Close and Abandon see to the lease, and a closed client cannot
+			s.cfg.Logger.Warn("leasehold: session lost", zap.Int64("lease", int64(s.id)), zap.Error(reason))
+			s.engine.revokeSoon(s.id, s.granted)
+		}
+	})
+}
+
+// Close ends the session: first the belief of all its grants (R6), then it revokes the lease, which frees all their
+// keys at once. It returns when the lease is known to be gone, or with ctx's error when ctx ends first; the revocation then
+// goes on in the background, for as long as the lease can live without being renewed. Closing a session that was
+// closed or lost before returns nil. If the etcd client was closed before, the error matches [ErrClosed] and
+// the lease runs out by itself.
+func (s *Session) Close(ctx context.Context) error {
+	s.closeMu.Lock()
+	first := s.closing == nil
+	if first {
+		s.closing = make(chan struct{})
+		s.startClosing()
+	}
+	s.closeMu.Unlock()
+	select {
+	case <-s.closing:
+	case <-ctx.Done():
+		return fmt.Errorf("leasehold: close session: %w", context.Cause(ctx))
+	}
+	if s.last {
+		select {
+		case <-s.engine.done: // so that no goroutine is left when Close returns
+		case <-ctx.Done():
+		}
+	}
+	if first {
+		return s.closed
+	}
+	return nil
+}
+
+// startClosing ends the session and revokes its lease in the background. Called once, with closeMu held.
+func (s *Session) startClosing() {
+	e := s.engine
+	e.enter()
+	s.lose(ErrClosed)
+	switch reason := s.reason(); {
+	case errors.Is(reason, errClientClosed), e.client.Ctx().Err() != nil:
+		s.closed = fmt.Errorf("leasehold: close session: %w", errClientClosed)
+		s.last = e.leave()
+		close(s.closing)
+	case !errors.Is(reason, ErrClosed): // lost before; announce has seen to the lease
+		s.last = e.leave()
+		close(s.closing)
+	default:
+		e.wg.Go(func() {
+			if err := e.revoke(e.ctx, s.id, s.granted); err != nil {
+				s.closed = fmt.Errorf("leasehold: close session: revoke the lease: %w", err)
+			}
+			s.last = e.leave()
+			close(s.closing)
+		})
+	}
+}
+
+// Abandon ends the belief of the session and all its grants with [ErrClosed] and sends nothing: renewing stops, and the
+// lease and its keys stay in etcd until it runs out by itself.
+func (s *Session) Abandon() {
+	s.closeMu.Lock()
+	defer s.closeMu.Unlock()
+	if s.closing != nil {
+		return
+	}
+	s.closing = make(chan struct{})
+	close(s.closing)
+	s.lose(ErrClosed)
+}
