@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A committer sends small transactions. What is submitted while one is under way shares the next one: nobody waits
+// for company, but company is used.
+//
+// States of a write, all changes under committer.mu:
+//
+//	queued    -> in flight             a flight takes it along
+//	in flight -> queued                the flight is overdue or failed without saying whether it was applied
+//	in flight -> answered              the first definite answer counts, of whichever flight
+//	any       -> answered              nobody wants it any more: if it was never sent, it leaves no trace
+//
+// A write that was sent again is in several flights at once. That is harmless because every write is idempotent: it
+// compares what it changes (R9). What is not harmless is a flight without an answer, because it may be applied at any time
+// after, even after the write was answered through another flight: the write counts these (out, doubt), and whoever
+// owns the key keeps looking for it until the outcome is settled.
+//
+// Two writes of one line never share a transaction: their keys would have equal create revisions, and equal tokens.
+type committer struct {
+	engine *engine
+	// reads makes this the committer of reads: no compares, answered without a commit through ReadIndex.
+	reads bool
+
+	mu     sync.Mutex
+	closed bool
+	queue  []*write // in order of submission; some may be answered already
+	// aloft are the flights without an answer, oldest first. Those that are overdue are kept for their answers but do
+	// not hold up others: fresh counts the rest.
+	aloft []*flight
+	fresh int
+	// limit is the number of writes in one transaction; it is lowered when the server refuses so many.
+	limit int
+	// resume is when a queue may be sent after a failure; failures in a row lengthen the pause. retry is the timer for it.
+	failures int
+	paused   bool
+	// trip is the smoothed time from sending to answer.
+	trip time.Duration
+}
+
+const (
+	// freshFlights is how many transactions are sent side by side.
+	freshWrites, freshReads = 1, 4
+	// flightLimit bounds the flights without an answer. Above it the oldest is given up, its outcome unknown.
+	flightLimit = 32
+	// shareLimit and shareBytes bound a shared transaction; a server takes 128 operations and 1.5 MiB by default.
+	shareLimit, shareBytes = 64, 512 << 10
+)
+
+// A write is one small transaction: If(cmps) Then(then) Else(els), or a read of then.
+type write struct {
+	line string // writes of one line do not share a transaction; "" for none
+	cmps []clientv3.Cmp
+	then []clientv3.Op
+	els  []clientv3.Op
+	size int // bytes, roughly
+	// wanted tells whether the write is to be sent (again). Called with committer.mu held: it takes no lock.
+	wanted func() bool
+	// done receives the answer, once, without any lock held, unless the write is abandoned or unwanted first. It must not
+	// block.
+	done func(*clientv3.TxnResponse, error)
+
+	// Guarded by committer.mu.
+	tries    int  // flights that took it along
+	out      int  // of these, how many have no outcome yet
+	doubt    bool // of these, some ended without saying whether they were applied
+	applied  bool // of these, one was answered
+	queued   bool
+	answered bool
+	solo     bool  // shared a transaction that failed; travels alone now
+	last     error // why the latest flight failed
+}
+
+// A flight is one transaction under way.
+type flight struct {
+	writes  []*write
+	cancel  context.CancelFunc
+	overdue *time.Timer
+	fresh   bool
+}
+
+func newCommitter(e *engine, reads bool) *committer {
+	return &committer{engine: e, reads: reads, limit: shareLimit}
+}
+
+// submit sends w, at once if nothing else is under way.
+func (c *committer) submit(w *write) {
+	c.mu.Lock()
+	if c.closed {
+		w.answered = true
+		c.mu.Unlock()
+		w.done(nil, errClientClosed)
+		return
+	}
+	w.queued = true
+	c.queue = append(c.queue, w)
+	c.pumpLocked()
+	c.mu.Unlock()
+}
+
+// await submits w and waits for its answer. When ctx ends, or the session s (may be nil), it stops further attempts and
+// returns why, naming the last failure; an attempt may still be under way.
+func (c *committer) await(ctx context.Context, s *Session, w *write) (*clientv3.TxnResponse, error) {
+	type answer struct {
+		resp *clientv3.TxnResponse
+		err  error
+	}
+	answers := make(chan answer, 1)
+	var lost <-chan struct{}
+	if s != nil {
+		lost = s.Done()
+	}
+	w.wanted = func() bool { return ctx.Err() == nil && (s == nil || !s.ended()) }
+	w.done = func(resp *clientv3.TxnResponse, err error) { answers <- answer{resp, err} }
+	c.submit(w)
+	select {
+	case a := <-answers:
+		return a.resp, a.err
+	case <-lost:
+		c.abandon(w)
+		return nil, s.Err()
+	case <-ctx.Done():
+		if last := c.abandon(w); last != nil {
+			return nil, fmt.Errorf("%w (last attempt: %w)", context.Cause(ctx), last)
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// abandon stops further attempts of w. An answer that is already on its way to the owner stays valid; owners that
+// must know ask for the outcome.
+func (c *committer) abandon(w *write) (last error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.answered = true
+	return w.last
+}
+
+// outcome reports whether no attempt of w can be applied any more, and whether one was answered.
+func (c *committer) outcome(w *write) (settled, applied bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.out == 0 && !w.doubt, w.applied
+}
+
+// repeated reports whether w was sent more than once.
+func (c *committer) repeated(w *write) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.tries > 1
+}
+
+// close answers everything with errClientClosed and sends nothing more.
+func (c *committer) close() {
+	c.mu.Lock()
+	c.closed = true
+	var orphans []*write
+	for _, w := range c.queue {
+		if !w.answered {
+			w.answered = true
+			orphans = append(orphans, w)
+		}
+	}
+	c.queue = nil
+	for _, f := range c.aloft {
+		f.cancel()
+	}
+	c.mu.Unlock()
+	for _, w := range orphans {
+		w.done(nil, errClientClosed)
+	}
+}
+
+// pumpLocked sends flights while there is something to send and room for it.
+func (c *committer) pumpLocked() {
+	room := freshWrites
+	if c.reads {
+		room = freshReads
+	}
+	for !c.closed && !c.paused && c.fresh < room {
+		batch := c.nextLocked()
+		if len(batch) == 0 {
+			return
+		}
+		c.launchLocked(batch)
+	}
+}
+
+// nextLocked takes the writes of the next flight from the queue. Writes that nobody wants any more fall out without an
+// answer: their owners have stopped waiting for one.
+func (c *committer) nextLocked() []*write {
+	var batch []*write
+	var ops, size int
+	rest := c.queue[:0]
+	for i, w := range c.queue {
+		if w.answered || !w.wanted() {
+			w.queued, w.answered = false, true
+			continue
+		}
+		if len(batch) > 0 {
+			if batch[0].solo || ops >= c.limit {
+				rest = append(rest, c.queue[i:]...)
+				break
+			}
+			if w.solo || ops+w.ops(c.reads) > c.limit || size+w.size > shareBytes || sameLine(batch, w) {
+				rest = append(rest, w)
+				continue
+			}
+		}
+		w.queued = false
+		ops += w.ops(c.reads)
+		size += w.size
+		batch = append(batch, w)
+	}
+	clear(c.queue[len(rest):])
+	c.queue = rest
+	return batch
+}
+
+// ops counts what the write adds to the operations of a shared transaction: a transaction inside it, or plain reads.
+func (w *write) ops(reads bool) int {
+	if reads {
+		return len(w.then)
+	}
+	return 1
+}
+
+func sameLine(batch []*write, w *write) bool {
+	return w.line != "" && slices.ContainsFunc(batch, func(b *write) bool { return b.line == w.line })
+}
+
+func (c *committer) launchLocked(batch []*write) {
+	if len(c.aloft) >= flightLimit {
+		c.aloft[0].cancel() // it lands with an unknown outcome
+	}
+	ctx, cancel := context.WithCancel(c.engine.ctx)
+	f := &flight{writes: batch, cancel: cancel, fresh: true}
+	tries := 0
+	for _, w := range batch {
+		tries = max(tries, w.tries)
+		w.tries++
+		w.out++
+	}
+	c.aloft = append(c.aloft, f)
+	c.fresh++
+	f.overdue = time.AfterFunc(c.patienceLocked(tries), func() { c.overdue(f) })
+	c.engine.wg.Go(func() { c.fly(ctx, f) })
+}
+
+// patienceLocked is how long a flight may stay unanswered before its writes are sent again by another: several of the
+// usual trips, longer with each try.
+func (c *committer) patienceLocked(try int) time.Duration {
+	const least, most = 250 * time.Millisecond, 2 * time.Second
+	return min(max(least, 8*c.trip)<<min(try, 3), most)
+}
+
+func (c *committer) observe(trip time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trip = smoothed(c.trip, trip)
+}
+
+// overdue sends the writes of a flight again by another flight. The connection's balancer picks another member for it.
+func (c *committer) overdue(f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !f.fresh {
+		return // landed meanwhile
+	}
+	f.fresh = false
+	c.fresh--
+	c.requeueLocked(f.writes)
+	c.pumpLocked()
+}
+
+// requeueLocked puts unanswered writes in front of the queue.
+func (c *committer) requeueLocked(writes []*write) {
+	var again []*write
+	for _, w := range writes {
+		if !w.answered && !w.queued {
+			w.queued = true
+			again = append(again, w)
+		}
+	}
+	c.queue = append(again, c.queue...)
+}
+
+func (c *committer) fly(ctx context.Context, f *flight) {
+	defer f.cancel()
+	floor := c.engine.mark.floor()
+	sent := c.engine.clk.Now()
+	resp, err := c.transact(ctx, f.writes)
+	if err == nil {
+		c.observe(c.engine.clk.Now().Sub(sent))
+		if err = c.engine.mark.linearizable(resp.Header, floor); err != nil {
+			c.engine.rolledBack()
+		}
+	}
+	c.land(f, resp, err)
+}
+
+// transact sends the writes as one transaction.
+func (c *committer) transact(ctx context.Context, writes []*write) (*clientv3.TxnResponse, error) {
+	txn := c.engine.client.KV.Txn(ctx)
+	if c.reads {
+		var ops []clientv3.Op
+		for _, w := range writes {
+			ops = append(ops, w.then...)
+		}
+		return txn.Then(ops...).Commit()
+	}
+	if len(writes) == 1 {
+		w := writes[0]
+		return txn.If(w.cmps...).Then(w.then...).Else(w.els...).Commit()
+	}
+	ops := make([]clientv3.Op, len(writes))
+	for i, w := range writes {
+		ops[i] = clientv3.OpTxn(w.cmps, w.then, w.els)
+	}
+	return txn.Then(ops...).Commit()
+}
+
+// share cuts the answer of the i-th write out of the answer of the whole.
+func (c *committer) share(f *flight, i int, resp *clientv3.TxnResponse) *clientv3.TxnResponse {
+	if len(f.writes) == 1 {
+		return resp
+	}
+	if c.reads {
+		from := 0
+		for _, w := range f.writes[:i] {
+			from += len(w.then)
+		}
+		return &clientv3.TxnResponse{
+			Header: resp.Header, Succeeded: true, Responses: resp.Responses[from : from+len(f.writes[i].then)],
+		}
+	}
+	part := (*clientv3.TxnResponse)(resp.Responses[i].GetResponseTxn())
+	part.Header = resp.Header
+	return part
+}
+
+// land takes the outcome of a flight: hands out answers, sorts failures into definite and unknown ones, and sends on.
+func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
+	type answer struct {
+		w    *write
+		resp *clientv3.TxnResponse
+	}
+	var answers []answer
+	verdict := judge(err)
+	c.mu.Lock()
+	f.overdue.Stop()
+	if f.fresh {
+		f.fresh = false
+		c.fresh--
+	}
+	for i, g := range c.aloft {
+		if g == f {
+			c.aloft = append(c.aloft[:i], c.aloft[i+1:]...)
+			break
+		}
+	}
+	for i, w := range f.writes {
+		w.out--
+		if verdict == outcomeUnknown {
+			w.doubt = true
+		}
+		if err != nil {
+			w.last = err
+		} else {
+			w.applied = true
+		}
+		switch {
+		case w.answered:
+		case err == nil:
+			w.answered = true
+			answers = append(answers, answer{w, c.share(f, i, resp)})
+		case verdict == outcomeRefused && len(f.writes) == 1, errors.Is(err, ErrRolledBack), errors.Is(err, ErrClosed):
+			w.answered = true
+			answers = append(answers, answer{w, nil})
+		case verdict == outcomeRefused:
+			w.solo = true // one of them spoiled it: each by itself shows which
+		}
+	}
+	if verdict == outcomeRefused && len(f.writes) > 1 {
+		if errors.Is(err, rpctypes.ErrTooManyOps) {
+			c.limit = max(1, min(c.limit, len(f.writes)/2)) // a server configured lower
+		}
+	}
+	if verdict == outcomeUnknown {
+		c.backOffLocked(err)
+	} else {
+		c.failures = 0
+	}
+	c.requeueLocked(f.writes)
+	if c.closed {
+		c.queue = nil
+		for _, w := range f.writes {
+			if !w.answered {
+				w.answered = true
+				answers = append(answers, answer{w, nil})
+			}
+		}
+		err = errClientClosed
+	}
+	c.pumpLocked()
+	c.mu.Unlock()
+	for _, a := range answers {
+		if a.resp != nil {
+			a.w.done(a.resp, nil)
+		} else {
+			a.w.done(nil, err)
+		}
+	}
+}
+
+// backOffLocked pauses the queue after a failure, and makes sure that the next attempt finds a connection that is
+// trying: after a long outage grpc's own backoff can be minutes.
+func (c *committer) backOffLocked(err error) {
+	if c.closed || c.paused {
+		return
+	}
+	c.failures++
+	c.paused = true
+	wait := min(20*time.Millisecond<<min(c.failures, 6), time.Second)
+	if c.failures == 10 {
+		c.engine.log.Warn("leasehold: etcd does not answer; still trying", zap.Error(err))
+	}
+	c.engine.wg.Go(func() {
+		_ = pause(c.engine.ctx, wait) // ends early only with the engine, which closes the committer
+		if conn := c.engine.client.ActiveConnection(); c.engine.ctx.Err() == nil {
+			conn.ResetConnectBackoff()
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.paused = false
+		c.pumpLocked()
+	})
+}
+
+// An outcome says what an error tells about whether a request was applied.
+type outcome int
+
+const (
+	outcomeApplied outcome = iota // no error
+	outcomeRefused                // certainly not applied, and asking again will not help
+	outcomeUnknown                // may have been applied, or may be yet; asking again may help
+)
+
+// judge sorts the errors of a transaction. What it does not know counts as unknown.
+func judge(err error) outcome {
+	switch {
+	case err == nil:
+		return outcomeApplied
+	case errors.Is(err, ErrRolledBack):
+		return outcomeRefused
+	case isAny(err, rpctypes.ErrTooManyRequests, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision,
+		rpctypes.ErrNotLeader, rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)):
+		return outcomeUnknown
+	}
+	switch codeOf(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition,
+		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated, codes.ResourceExhausted:
+		return outcomeRefused
+	}
+	return outcomeUnknown
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
+
+// codeOf finds the gRPC code of an error of etcd's client, which is either a status or an etcd error.
+func codeOf(err error) codes.Code {
+	if coded, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+		return coded.Code()
+	}
+	return status.Code(err)
+}
