@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"example.com/leasehold/internal/clock"
+)
+
+// The watcher follows keys for all waiters and grants of an etcd client over one watch stream. etcd's own client would
+// need a goroutine for each watch, and does not notice a member that has fallen silent.
+//
+// A watch here always begins "now": a start revision that the store has passed would put it into the group which the
+// server serves every 100 ms. So a watch tells nothing about the past. Its subscriber learns through opened that from here
+// on it will miss nothing, and then reads what happened before. The same holds after a break: the stream is opened again over
+// another member, every watch on it begins anew, and opened is called again.
+//
+// States of a watch: wanted (to be created on the current stream), created, refused (to be tried again later). The
+// server answers creations in the order in which they were sent, also those that it refuses, whose answers carry no id.
+//
+// Silence. Nothing distinguishes a quiet line from a dead member, so the watcher asks for progress when it has heard
+// nothing for a while, and takes an unanswered question as a break.
+type watcher struct {
+	engine *engine
+	wake   chan struct{} // holds one
+
+	mu      sync.Mutex
+	watches map[int64]*watch
+	lastID  int64
+	stream  *watchStream // open or opening; nil while nobody watches and after a break
+	again   clock.Instant
+	breaks  int // in a row
+	turn    int
+	pruning bool // a session has ended since the last look
+	// namespace is what a namespaced etcd client (clientv3/namespace) puts before its keys. Nothing tells it to us but
+	// the keys of our own lease, so it is learned from the first of them.
+	namespace      string
+	namespaceKnown bool
+}
+
+const (
+	// watchIdle is how long the stream is kept when nobody watches.
+	watchIdle = 30 * time.Second
+	// refusedPause is when a refused watch is tried again.
+	refusedPause = time.Second
+)
+
+// A watch is one subscription. Its subscriber's methods are called from one goroutine at a time; they must not block.
+type watch struct {
+	id         int64
+	key, end   string // end "": the key alone
+	subscriber subscriber
+	// The watch ends with the session. ownKey, under its lease, is the key by which a namespace can be learned.
+	session *Session
+	ownKey  string
+	// sent is set while the current stream has been asked for the watch; guarded by watcher.mu.
+	sent    bool
+	refused clock.Instant // not before this instant again; 0: not refused
+	warned  bool
+}
+
+type subscriber interface {
+	// opened: from now on every event is seen, in order, until the next call of opened. What happened before is to be read.
+	opened()
+	// saw: events of one revision or of several, in order.
+	saw(events []*mvccpb.Event)
+}
+
+func newWatcher(e *engine) *watcher {
+	return &watcher{engine: e, wake: make(chan struct{}, 1), watches: make(map[int64]*watch), turn: rand.IntN(1 << 16)}
+}
+
+// watch begins to follow key, or [key, end), until it is stopped or the session ends. ownKey is a key of the session.
+func (w *watcher) watch(s *Session, key, end, ownKey string, to subscriber) *watch {
+	w.mu.Lock()
+	w.lastID++
+	sub := &watch{id: w.lastID, key: key, end: end, subscriber: to, session: s, ownKey: ownKey}
+	w.watches[sub.id] = sub
+	stream := w.stream
+	if stream != nil {
+		stream.orders = append(stream.orders, sub.id)
+		stream.link.kick()
+	}
+	w.mu.Unlock()
+	if stream == nil {
+		w.kick()
+	}
+	return sub
+}
+
+// stop ends a watch. A call of its subscriber may still be under way.
+func (w *watcher) stop(sub *watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopLocked(sub)
+}
+
+func (w *watcher) stopLocked(sub *watch) {
+	if w.watches[sub.id] != sub {
+		return
+	}
+	delete(w.watches, sub.id)
+	if sub.sent && w.stream != nil {
+		w.stream.orders = append(w.stream.orders, -sub.id)
+		w.stream.link.kick()
+	}
+}
+
+// prune ends the watches of sessions that have ended, soon.
+func (w *watcher) prune() {
+	w.mu.Lock()
+	w.pruning = true
+	w.mu.Unlock()
+	w.kick()
+}
+
+func (w *watcher) pruneLocked() {
+	if !w.pruning {
+		return
+	}
+	w.pruning = false
+	for _, sub := range w.watches {
+		if sub.session.ended() {
+			w.stopLocked(sub)
+		}
+	}
+}
+
+func (w *watcher) kick() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run opens the stream when somebody watches, and looks after it.
+func (w *watcher) run() {
+	timer := time.NewTimer(watchIdle)
+	defer timer.Stop()
+	for {
+		timer.Reset(w.attend())
+		select {
+		case <-timer.C:
+		case <-w.wake:
+		case <-w.engine.ctx.Done():
+			return
+		}
+	}
+}
+
+// attend does what is to be done now and returns how long there is nothing to do.
+func (w *watcher) attend() time.Duration {
+	silence := w.engine.keeper.shortestTerm() / 8
+	silence = min(max(silence, 200*time.Millisecond), 3*time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pruneLocked()
+	now := w.engine.clk.Now()
+	s := w.stream
+	if s == nil {
+		if len(w.watches) == 0 {
+			return watchIdle
+		}
+		if wait := w.again.Sub(now); wait > 0 {
+			return wait
+		}
+		w.openLocked(now)
+		return silence
+	}
+	if len(w.watches) == 0 {
+		if idle := now.Sub(s.heard); idle < watchIdle {
+			return watchIdle - idle
+		}
+		w.breakLocked(s)
+		w.breaks, w.again = 0, now
+		return watchIdle
+	}
+	if wait := silence - now.Sub(s.heard); wait > 0 {
+		w.retryRefusedLocked(now)
+		return min(wait, silence)
+	}
+	if s.asked == 0 {
+		s.asked = now
+		s.progress = true
+		s.link.kick()
+		return 2 * silence
+	}
+	if wait := 2*silence - now.Sub(s.asked); wait > 0 {
+		return wait
+	}
+	w.engine.log.Info("leasehold: a watch stream does not answer: moving to another member", zap.String("endpoint", s.link.endpoint))
+	w.breakLocked(s)
+	w.openLocked(now)
+	return silence
+}
+
+// retryRefusedLocked asks again for watches that were refused a while ago.
+func (w *watcher) retryRefusedLocked(now clock.Instant) {
+	for _, sub := range w.watches {
+		if sub.refused != 0 && sub.refused <= now {
+			sub.refused = 0
+			w.stream.orders = append(w.stream.orders, sub.id)
+			w.stream.link.kick()
+		}
+	}
+}
+
+func (w *watcher) openLocked(now clock.Instant) {
+	endpoints := w.engine.client.Endpoints()
+	s := &watchStream{watcher: w, heard: now}
+	for id, sub := range w.watches {
+		sub.sent, sub.refused = false, 0
+		s.orders = append(s.orders, id)
+	}
+	s.link = startLink(w.engine, endpoints[w.turn%len(endpoints)], s)
+	w.turn++
+	w.stream = s
+}
+
+func (w *watcher) breakLocked(s *watchStream) {
+	s.dead = true
+	s.link.cancel()
+	if w.stream == s {
+		w.stream = nil
+	}
+}
+
+// A watchStream is one stream; its fields are guarded by watcher.mu.
+type watchStream struct {
+	watcher  *watcher
+	link     *watchLink
+	orders   []int64       // watches to create, by id, and with a minus sign to cancel
+	creating []int64       // sent, without an answer yet, in order
+	progress bool          // to be asked for
+	heard    clock.Instant // when something was received last, or the stream began
+	asked    clock.Instant // when progress was asked for since; 0: not
+	dead     bool
+}
+
+type watchLink = link[pb.WatchRequest, pb.WatchResponse]
+
+func (s *watchStream) open(ctx context.Context, _ *watchLink, conn *grpc.ClientConn) (grpc.BidiStreamingClient[pb.WatchRequest, pb.WatchResponse], error) {
+	conn.ResetConnectBackoff()
+	if err := s.watcher.learnNamespace(ctx, conn); err != nil {
+		return nil, err
+	}
+	return pb.NewWatchClient(conn).Watch(ctx)
+}
+
+// errNoOwnKey: none of the keys that are watched for exists any more, so there is nothing to learn from, nor to watch.
+var errNoOwnKey = errors.New("leasehold: none of the watched leases has a key")
+
+// learnNamespace finds out under which name the server knows our keys.
+func (w *watcher) learnNamespace(ctx context.Context, conn *grpc.ClientConn) error {
+	w.mu.Lock()
+	known := w.namespaceKnown
+	leases := make(map[clientv3.LeaseID][]string)
+	for _, sub := range w.watches {
+		leases[sub.session.id] = append(leases[sub.session.id], sub.ownKey)
+	}
+	w.mu.Unlock()
+	if known {
+		return nil
+	}
+	for id, own := range leases {
+		resp, err := pb.NewLeaseClient(conn).LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id), Keys: true})
+		if err != nil {
+			return err
+		}
+		for _, full := range resp.GetKeys() {
+			for _, key := range own {
+				if bytes.HasSuffix(full, []byte(key)) {
+					w.mu.Lock()
+					w.namespace, w.namespaceKnown = string(full[:len(full)-len(key)]), true
+					w.mu.Unlock()
+					return nil
+				}
+			}
+		}
+	}
+	return errNoOwnKey
+}
+
+func (s *watchStream) next(*watchLink) *pb.WatchRequest {
+	w := s.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !s.dead && len(s.orders) > 0 {
+		id := s.orders[0]
+		if s.orders = s.orders[1:]; len(s.orders) == 0 {
+			s.orders = nil
+		}
+		if id < 0 {
+			return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: -id}}}
+		}
+		sub := w.watches[id]
+		if sub == nil {
+			continue // stopped meanwhile
+		}
+		sub.sent = true
+		s.creating = append(s.creating, id)
+		create := &pb.WatchCreateRequest{WatchId: id, Key: []byte(w.namespace + sub.key)}
+		if sub.end != "" {
+			create.RangeEnd = []byte(w.namespace + sub.end)
+		}
+		return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}
+	}
+	if !s.dead && s.progress {
+		s.progress = false
+		return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
+	}
+	return nil
+}
+
+func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
+	w := s.watcher
+	if err := w.engine.mark.stream(answer.GetHeader()); err != nil {
+		w.engine.rolledBack()
+		return
+	}
+	w.mu.Lock()
+	s.heard, s.asked = w.engine.clk.Now(), 0
+	w.breaks = 0
+	id := answer.GetWatchId()
+	if answer.GetCreated() && len(s.creating) > 0 {
+		id = s.creating[0] // a refusal carries no id
+		s.creating = s.creating[1:]
+	}
+	sub := w.watches[id]
+	if s.dead || sub == nil {
+		w.mu.Unlock()
+		return
+	}
+	if answer.GetCanceled() {
+		// Refused, or ended by the server (compaction under a slow watch): it begins anew, soon.
+		sub.sent = false
+		sub.refused = w.engine.clk.Now().Add(refusedPause)
+		if !sub.warned {
+			sub.warned = true
+			w.engine.log.Warn("leasehold: etcd refused or ended a watch; trying again",
+				zap.String("key", sub.key), zap.String("reason", answer.GetCancelReason()))
+		}
+		if reauthenticates(answer.GetCancelReason()) {
+			w.breakLocked(s) // a new stream brings a new token
+			w.again = w.engine.clk.Now()
+		}
+		w.mu.Unlock()
+		w.kick()
+		return
+	}
+	namespace := w.namespace
+	w.mu.Unlock()
+	if answer.GetCreated() {
+		sub.subscriber.opened()
+	}
+	if len(answer.GetEvents()) > 0 {
+		if namespace != "" {
+			for _, ev := range answer.GetEvents() {
+				ev.Kv.Key = ev.GetKv().GetKey()[len(namespace):]
+			}
+		}
+		sub.subscriber.saw(answer.GetEvents())
+	}
+}
+
+// reauthenticates tells whether a new token helps against a refusal, of which the protocol gives nothing but the text.
+func reauthenticates(reason string) bool {
+	return reason == rpctypes.ErrGRPCInvalidAuthToken.Error() || reason == rpctypes.ErrGRPCAuthOldRevision.Error()
+}
+
+// closed: a break. The watches begin anew on another stream.
+func (s *watchStream) closed(_ *watchLink, err error) {
+	w := s.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.dead || w.engine.ctx.Err() != nil {
+		return // broken off by us
+	}
+	w.breakLocked(s)
+	w.engine.log.Info("leasehold: a watch stream ended", zap.String("endpoint", s.link.endpoint), zap.Error(err))
+	now := w.engine.clk.Now()
+	w.again = now
+	if w.breaks > 0 {
+		w.again = now.Add(min(10*time.Millisecond<<min(w.breaks, 8), time.Second))
+	}
+	w.breaks++
+	w.kick()
+}
