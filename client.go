@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Client is a pool of sessions over one etcd client, as sql.DB is one of connections: it opens a session on first use,
+// replaces a lost one for new calls, and spreads many grants over several leases, because etcd removes the keys of a lease
+// in one blocking step. All its sessions share one keepalive stream.
+//
+// A grant belongs to the session that it was made on, and is lost with it: nothing is silently re-acquired. What waits
+// on a session when it is lost fails with the reason.
+//
+// All methods are safe for concurrent use.
+type Client struct {
+	etcd *clientv3.Client
+	cfg  Config
+
+	mu       sync.Mutex // never held across the network
+	sessions []*Session
+	opening  chan struct{} // closed when the opening under way has ended; nil: none is
+	failures int           // openings that failed, or sessions that died young, in a row
+	closed   bool
+}
+
+// perLease is how many grants and waiters share a lease. An etcd server removes the keys of a lease in one blocking
+// step, and under RBAC it looks through them at every put.
+const perLease = 256
+
+// New returns a client. It sends nothing: sessions are opened when they are needed. The etcd client stays the caller's,
+// to be closed after the Client. Errors match [ErrInvalidConfig] or [ErrClosed].
+func New(client *clientv3.Client, cfg Config) (*Client, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkClient(client); err != nil {
+		return nil, fmt.Errorf("leasehold: new client: %w", err)
+	}
+	return &Client{etcd: client, cfg: cfg}, nil
+}
+
+// Session returns a session with room for another grant, opened if need be. It belongs to the Client, which closes it.
+// ctx bounds the opening only.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	s, err := c.reserve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("leasehold: session: %w", err)
+	}
+	s.load.Add(-1)
+	return s, nil
+}
+
+// Lock is [Session.Lock] on a session of the pool.
+func (c *Client) Lock(ctx context.Context, name string, opts ...LockOption) (*Grant, error) {
+	if err := checkName(name); err != nil {
+		return nil, fmt.Errorf("leasehold: lock %s: %w", quoteBounded(name), err)
+	}
+	s, err := c.reserve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("leasehold: lock %s: %w", quoteBounded(name), err)
+	}
+	defer s.load.Add(-1) // the place counts for itself now
+	return s.Lock(ctx, name, opts...)
+}
+
+// TryLock is [Session.TryLock] on a session of the pool.
+func (c *Client) TryLock(ctx context.Context, name string, opts ...LockOption) (*Grant, error) {
+	if err := checkName(name); err != nil {
+		return nil, fmt.Errorf("leasehold: try to lock %s: %w", quoteBounded(name), err)
+	}
+	s, err := c.reserve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("leasehold: try to lock %s: %w", quoteBounded(name), err)
+	}
+	defer s.load.Add(-1)
+	return s.TryLock(ctx, name, opts...)
+}
+
+// Do is [Session.Do] on a session of the pool.
+func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Context, g *Grant) error, opts ...LockOption) error {
+	return do(ctx, name, fn, func() (*Grant, error) { return c.Lock(ctx, name, opts...) })
+}
+
+// Close closes all sessions, side by side, and so ends all grants: belief first. Further calls fail with [ErrClosed]; Close
+// again returns nil. It returns the errors of the sessions' Close, joined.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	sessions := c.sessions
+	c.sessions = nil
+	c.mu.Unlock()
+	errs := make([]error, len(sessions))
+	var wg sync.WaitGroup
+	for i, s := range sessions {
+		wg.Go(func() { errs[i] = s.Close(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// reserve returns a live session with room and counts one more on it. One caller at a time opens a session, bounded by
+// its own context; whoever waits for that and finds it failed tries with a context of its own, so that nobody gets the
+// error of another's context.
+func (c *Client) reserve(ctx context.Context) (*Session, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c.mu.Lock()
+		if c.closed {
+			c.mu.Unlock()
+			return nil, fmt.Errorf("%w: the client was closed", ErrClosed)
+		}
+		c.dropDeadLocked()
+		if i := slices.IndexFunc(c.sessions, func(s *Session) bool { return s.load.Load() < perLease }); i >= 0 {
+			s := c.sessions[i]
+			s.load.Add(1)
+			c.mu.Unlock()
+			return s, nil
+		}
+		opening := c.opening
+		if opening == nil {
+			c.opening = make(chan struct{})
+			failures := c.failures
+			c.mu.Unlock()
+			if err := c.add(ctx, failures); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		c.mu.Unlock()
+		select {
+		case <-opening:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// dropDeadLocked forgets sessions that have ended. One that died young counts as a failed opening.
+func (c *Client) dropDeadLocked() {
+	c.sessions = slices.DeleteFunc(c.sessions, func(s *Session) bool {
+		if s.Valid() {
+			return false
+		}
+		if s.clk.Now().Sub(s.opened) < 2*s.granted {
+			c.failures++
+		}
+		return true
+	})
+}
+
+// add opens a session, after a pause if that has failed before, and ends the opening.
+func (c *Client) add(ctx context.Context, failures int) error {
+	var s *Session
+	var err error
+	if failures > 0 {
+		err = pause(ctx, min(25*time.Millisecond<<min(failures, 7), 2*time.Second))
+	}
+	if err == nil {
+		s, err = openSession(ctx, c.etcd, c.cfg)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.opening)
+	c.opening = nil
+	if err != nil {
+		if ctx.Err() == nil {
+			c.failures++
+		}
+		return err
+	}
+	if c.closed {
+		go s.Close(context.WithoutCancel(ctx)) //nolint:errcheck // bounded by the life of the lease
+		return nil
+	}
+	c.failures = 0
+	s.pool.Store(c)
+	c.sessions = append(c.sessions, s)
+	return nil
+}
+
+// idle closes a session that has become empty, if another has room.
+func (c *Client) idle(s *Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	room := slices.ContainsFunc(c.sessions, func(o *Session) bool { return o != s && o.load.Load() < perLease/2 })
+	if !room || s.load.Load() > 0 {
+		return
+	}
+	if i := slices.Index(c.sessions, s); i >= 0 {
+		c.sessions = slices.Delete(c.sessions, i, i+1)
+		go s.Close(context.WithoutCancel(s.ctx)) //nolint:errcheck // bounded by the life of the lease
+	}
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"example.com/leasehold/internal/clock"
+)
+
+// Grant is a lock that is held, or an election that is led, until it is released or lost. It ends once, for one reason:
+// with its session, or alone when its key is deleted or overwritten by somebody else, or when it is released.
+//
+// All methods are safe for concurrent use.
+type Grant struct {
+	place *place
+	since clock.Instant
+
+	// ended is why the grant ended by itself, nil while it has not; the end of the session comes on top.
+	ended atomic.Pointer[error]
+
+	mu       sync.Mutex
+	released bool               // Release was called
+	ctx      context.Context    // made when first asked for: most grants never are
+	cancel   context.CancelCauseFunc
+	watch    *watch // of the own key, once the grant is old enough
+}
+
+// grant makes the grant of a place that has come first, if all of R7 holds: the caller has seen the own key with its
+// create revision and no older key; the session must be valid still.
+func (p *place) grant() (*Grant, error) {
+	s := p.session
+	if !s.Valid() {
+		return nil, s.Err()
+	}
+	g := &Grant{place: p, since: s.clk.Now()}
+	s.engine.vigil.add(g)
+	return g, nil
+}
+
+// Name returns the name as it was given to Lock.
+func (g *Grant) Name() string { return g.place.name }
+
+// Key returns the grant's key in etcd, relative to the namespace of the etcd client if it has one.
+func (g *Grant) Key() string { return g.place.key }
+
+// Token returns the fencing token: the create revision of the key. It never changes (R8).
+func (g *Grant) Token() Token { return g.place.token }
+
+// Session returns the session that holds the grant.
+func (g *Grant) Session() *Session { return g.place.session }
+
+// Valid reports whether the grant is held and the session's local expiry lies ahead. Like [Session.Valid] it reads the
+// clock at every call, takes no lock and does not allocate; and like there, the answer can be late by the time it
+// is used: send the token along.
+func (g *Grant) Valid() bool { return g.ended.Load() == nil && g.place.session.Valid() }
+
+// Err returns nil while the grant is valid, and then why it ended: an error that matches [ErrReleased], [ErrExpired],
+// [ErrRevoked], [ErrRolledBack] or [ErrClosed].
+func (g *Grant) Err() error {
+	if err := g.ended.Load(); err != nil {
+		return *err
+	}
+	return g.place.session.Err()
+}
+
+// Remaining returns the time until the local expiry if no renewal is answered, and zero once the grant has ended.
+func (g *Grant) Remaining() time.Duration {
+	if g.ended.Load() != nil {
+		return 0
+	}
+	return g.place.session.Remaining()
+}
+
+// Context returns a context that ends with the grant, at the local expiry at the latest even when nothing can be
+// reached; [context.Cause] of it tells why.
+func (g *Grant) Context() context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx == nil {
+		g.ctx, g.cancel = context.WithCancelCause(g.place.session.ctx)
+		if err := g.ended.Load(); err != nil {
+			g.cancel(*err)
+		}
+	}
+	return g.ctx
+}
+
+// Done returns a channel that is closed when the grant ends. It is Context().Done().
+func (g *Grant) Done() <-chan struct{} { return g.Context().Done() }
+
+// end ends the belief in the grant, once. The first reason counts, that of the session included.
+func (g *Grant) end(reason error) bool {
+	if err := g.place.session.Err(); err != nil {
+		reason = err
+	}
+	if !g.ended.CompareAndSwap(nil, &reason) {
+		return false
+	}
+	g.mu.Lock()
+	cancel, watch := g.cancel, g.watch
+	g.watch = nil
+	g.mu.Unlock()
+	if cancel != nil {
+		cancel(reason)
+	}
+	if watch != nil {
+		g.place.session.engine.watcher.stop(watch)
+	}
+	return true
+}
+
+// Cmp returns a comparison that is true in etcd while this very grant exists, for use in transactions of one's own:
+// a write guarded by it is refused once the grant is gone.
+func (g *Grant) Cmp() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(g.place.key), "=", int64(g.place.token))
+}
+
+// Release gives the grant back. The local validity ends first (R6), then the key is deleted, which costs one round trip.
+//
+// nil: the grant was held until now, and its key is known to be gone. A grant that was lost before: its key is cleaned up
+// in the background, and the reason of the loss is returned. ctx ended first: its error; the deletion goes on in the
+// background until the key is known to be gone or the session has ended. Called again: [ErrReleased].
+func (g *Grant) Release(ctx context.Context) error {
+	if err := g.release(ctx); err != nil {
+		return fmt.Errorf("leasehold: release %q: %w", g.place.name, err)
+	}
+	return nil
+}
+
+func (g *Grant) release(ctx context.Context) error {
+	g.mu.Lock()
+	again := g.released
+	g.released = true
+	g.mu.Unlock()
+	if again {
+		return ErrReleased
+	}
+	p := g.place
+	if !g.end(ErrReleased) || !errors.Is(*g.ended.Load(), ErrReleased) {
+		p.leave()
+		return *g.ended.Load()
+	}
+	return p.deleteNow(ctx)
+}
+
+// deleteNow deletes the key of a grant that was held until now and waits for the answer.
+func (p *place) deleteNow(ctx context.Context) error {
+	p.leaveOnce()
+	e := p.session.engine
+	if !p.settled() {
+		defer e.janitor.search(p) // whatever the delete finds, a late attempt can put the key again
+	}
+	type answer struct {
+		held bool
+		err  error
+	}
+	answers := make(chan answer, 1)
+	w := p.deletion(int64(p.token))
+	w.done = func(resp *clientv3.TxnResponse, err error) {
+		if err != nil {
+			answers <- answer{err: err}
+			return
+		}
+		// Not found although nobody said so: deleted by an earlier attempt of this very write, or by somebody else.
+		answers <- answer{held: resp.Succeeded || e.writes.repeated(w)}
+	}
+	e.writes.submit(w)
+	select {
+	case a := <-answers:
+		if a.err == nil && !a.held {
+			return fmt.Errorf("%w before the release", ErrRevoked)
+		}
+		return a.err
+	case <-p.session.Done():
+		// The lease goes, and the key with it; that it is gone already is not known.
+		select {
+		case a := <-answers:
+			if a.err == nil && a.held {
+				return nil
+			}
+		default:
+		}
+		return p.session.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// opened: what happened to the key before its watch began is to be read.
+func (g *Grant) opened() { g.place.session.engine.vigil.verify(g) }
+
+// saw: somebody has deleted or overwritten the key (R10). Our own writes put our own value under our own lease.
+func (g *Grant) saw(events []*mvccpb.Event) {
+	for _, ev := range events {
+		if ev.GetType() == mvccpb.Event_DELETE || !g.place.intact(ev.GetKv()) {
+			g.taken()
+			return
+		}
+	}
+}
+
+// taken ends a grant whose key is not there or not ours any more. What is left of it is deleted in the background.
+func (g *Grant) taken() {
+	if g.end(fmt.Errorf("%w: key %s", ErrRevoked, g.place.key)) {
+		g.place.leave()
+	}
+}
+
+var _ subscriber = (*Grant)(nil)
+
+type grantKey struct{}
+
+// NewContext returns a context that carries g, for the checks at resources (see the packages under fence/) to find its
+// token without plumbing. [Session.Do] and [Client.Do] give their function such a context.
+func NewContext(ctx context.Context, g *Grant) context.Context {
+	return context.WithValue(ctx, grantKey{}, g)
+}
+
+// FromContext returns the grant that ctx carries.
+func FromContext(ctx context.Context) (g *Grant, ok bool) {
+	g, ok = ctx.Value(grantKey{}).(*Grant)
+	return g, ok && g != nil
+}
