@@ -31,12 +31,10 @@ import (
 // process (of a bubble, for clocks made in it), the time asleep included. It says nothing about the wall clock.
 type Instant int64
 
-// never is later than every reading of a working clock. A clock whose source fails reads it, so that everything that
-// has an expiry finds itself expired.
+// never is later than every reading of a clock that works.
 const never Instant = math.MaxInt64
 
-// Add returns the instant d after i. Results beyond the range stick at its ends: a deadline never wraps around into
-// the past's future.
+// Add returns the instant d after i. Results beyond the range stick at its ends, so that no sum wraps around.
 func (i Instant) Add(d time.Duration) Instant {
 	sum := i + Instant(d)
 	switch {
@@ -68,41 +66,39 @@ func (i Instant) After(j Instant) bool { return i > j }
 
 // Clock reads instants. Make one with [New]. Its source never changes, and it is safe for concurrent use.
 type Clock struct {
-	// raw reads the platform's clock that counts suspend; otherwise Go's own time is read: because it counts
-	// suspend as well, because there is nothing better, or because it is a bubble's.
-	raw    bool
-	counts bool
+	source source
+	counts bool // the readings include the time asleep
 
 	// asleep is the time in nanoseconds that tests pretend to have slept. It only grows, so adding it to a source
 	// that never goes back leaves the sum monotone, whichever of the two is read first.
 	asleep atomic.Int64
 }
 
-// base is the origin of Go's monotonic time here. A package variable is initialized outside of every bubble.
-var base = time.Now()
+// source is one clock of the platform. False means that it cannot be read.
+type source func() (Instant, bool)
 
 // New makes a clock for the place where it is called: in a bubble of testing/synctest one that follows the bubble's
 // time, elsewhere one that reads the best source of the platform. A clock made in a bubble is for the goroutines of
 // that bubble only.
-func New() *Clock {
-	if inBubble() {
-		return &Clock{counts: true} // no sleep there but what Suspend pretends
+func New() *Clock { return newClock(inBubble(), readSuspendClock) }
+
+func newClock(bubble bool, suspendClock source) *Clock {
+	if bubble {
+		return &Clock{source: readGoTime, counts: true} // no sleep there but what Suspend pretends
 	}
-	raw := rawWorks()
-	return &Clock{raw: raw, counts: raw || goTimeCountsSuspend}
+	if _, ok := suspendClock(); ok {
+		return &Clock{source: suspendClock, counts: true}
+	}
+	return &Clock{source: readGoTime, counts: goTimeCountsSuspend}
 }
 
 // Now reads the clock. The readings of one clock never go back, in whichever goroutine they are taken: a reading that
 // happens after another one is not before it. It costs one clock read and allocates nothing.
 func (c *Clock) Now() Instant {
-	if !c.raw {
-		// In a bubble this is the fake wall time minus base's real wall time: decades below zero, and exact.
-		return Instant(time.Since(base)).Add(time.Duration(c.asleep.Load()))
-	}
-	now, ok := rawNow()
+	now, ok := c.source()
 	if !ok {
 		// It has answered before, so that should not happen (a system call filter set up since could do it). An
-		// unknown time must not keep a belief alive.
+		// unknown time must not keep a belief alive, so everything with an expiry is to find itself expired.
 		return never
 	}
 	return now.Add(time.Duration(c.asleep.Load()))
@@ -119,3 +115,10 @@ func (c *Clock) Suspend(d time.Duration) {
 		c.asleep.Add(int64(d))
 	}
 }
+
+// base is the origin of Go's monotonic time here. A package variable is initialized outside of every bubble.
+var base = time.Now()
+
+// readGoTime reads the clock of the time package: outside of a bubble a monotonic one, in a bubble the fake one. There the
+// reading is the fake wall time less base's real wall time: decades below zero, and exact.
+func readGoTime() (Instant, bool) { return Instant(time.Since(base)), true }
