@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The gate. Nothing here is needed to use or to test the module; that takes Go alone:
+#
+#	go run ./cmd/leasehold demo
+#	go test -shuffle=on ./...
+#
+#	make check    formatting, vet, lint, fixes, tidiness, house rules, other platforms
+#	make test     every module's tests under the race detector (needs a C compiler)
+#	make fuzz     every fuzz target for FUZZTIME
+#	make bench    every benchmark COUNT times; compare two outputs with make benchstat OLD=... NEW=...
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+GO ?= go
+TIMEOUT ?= 10m
+FUZZTIME ?= 10s
+COUNT ?= 6
+BENCH ?= .
+
+# Every module of the repository, the root first. tools/ holds no code: its go.mod only pins the tools.
+MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . -name go.mod -not -path './tools/*' -not -path '*/testdata/*'))))
+TOOL := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+
+# All checks of staticcheck. There is no list of exclusions; a single line that has a reason says so with //lint:ignore.
+STATICCHECK := -checks all
+
+# each runs a command in every module and names the module, as the commands' own output does not.
+each = for m in $(MODULES); do echo "-- $$m: $(1)"; (cd "$$m" && $(1)); done
+
+.PHONY: check
+check: fmt vet lint fix tidy house cross
+
+.PHONY: fmt
+fmt:
+	@echo "-- gofumpt -l"
+	@unformatted="$$($(TOOL) gofumpt -l .)"; \
+	if [[ -n "$$unformatted" ]]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: vet
+vet:
+	@$(call each,$(GO) vet ./...)
+
+.PHONY: lint
+lint:
+	@$(call each,$(TOOL) staticcheck $(STATICCHECK) ./...)
+
+.PHONY: fix
+fix:
+	@$(call each,$(GO) fix -diff ./...)
+
+.PHONY: tidy
+tidy:
+	@$(call each,$(GO) mod tidy -diff)
+	@echo "-- ./tools: $(GO) mod tidy -diff"; cd tools && $(GO) mod tidy -diff
+
+.PHONY: house
+house:
+	@echo "-- house rules"
+	@$(GO) test -count=1 ./internal/house
+
+# What users build must build where they are. The clock has code of its own for every platform, so it is vetted there with
+# its tests, also where it has nothing better than Go's time.
+COMMANDS := $(if $(wildcard cmd),./cmd/...)
+
+.PHONY: cross
+cross:
+	@for target in linux/arm64 darwin/arm64 windows/amd64; do \
+		echo "-- $$target: $(GO) build . $(COMMANDS)"; \
+		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -o /dev/null . $(COMMANDS); \
+	done
+	@for target in linux/386 darwin/arm64 windows/amd64 freebsd/amd64; do \
+		echo "-- $$target: $(GO) vet ./internal/clock"; \
+		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) vet ./internal/clock; \
+	done
+
+.PHONY: test
+test:
+	@$(call each,$(GO) test -race -shuffle=on -timeout=$(TIMEOUT) ./...)
+
+# One target at a time, because go test fuzzes no more. A failing input is written to the package's testdata.
+.PHONY: fuzz
+fuzz:
+	@for m in $(MODULES); do ( \
+		cd "$$m"; \
+		packages="$$($(GO) list ./...)"; \
+		for p in $$packages; do \
+			listed="$$($(GO) test -list '^Fuzz' "$$p")"; \
+			for f in $$(sed -n '/^Fuzz/p' <<<"$$listed"); do \
+				echo "-- $$p: $$f"; \
+				$(GO) test -run='^$$' -fuzz="^$$f$$" -fuzztime=$(FUZZTIME) "$$p"; \
+			done; \
+		done; \
+	); done
+
+.PHONY: bench
+bench:
+	@$(call each,$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) ./...)
+
+.PHONY: benchstat
+benchstat:
+	@$(TOOL) benchstat $(OLD) $(NEW)
