@@ -28,7 +28,7 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 STATICCHECK := -checks all
 
 # each runs a command in every module and names the module, as the commands' own output does not.
-each = for m in $(MODULES); do echo "-- $$m: $(1)"; (cd "$$m" && $(1)); done
+each = set -e; for m in $(MODULES); do echo "-- $$m: $(1)"; (cd "$$m" && $(1)); done
 
 .PHONY: check
 check: fmt vet lint fix tidy house cross
@@ -67,11 +67,11 @@ COMMANDS := $(if $(wildcard cmd),./cmd/...)
 
 .PHONY: cross
 cross:
-	@for target in linux/arm64 darwin/arm64 windows/amd64; do \
+	@set -e; for target in linux/arm64 darwin/arm64 windows/amd64; do \
 		echo "-- $$target: $(GO) build . $(COMMANDS)"; \
 		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -o /dev/null . $(COMMANDS); \
 	done
-	@for target in linux/386 darwin/arm64 windows/amd64 freebsd/amd64; do \
+	@set -e; for target in linux/386 darwin/arm64 windows/amd64 freebsd/amd64; do \
 		echo "-- $$target: $(GO) vet ./internal/clock"; \
 		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) vet ./internal/clock; \
 	done
@@ -83,7 +83,7 @@ test:
 # One target at a time, because go test fuzzes no more. A failing input is written to the package's testdata.
 .PHONY: fuzz
 fuzz:
-	@for m in $(MODULES); do ( \
+	@set -e; for m in $(MODULES); do ( \
 		cd "$$m"; \
 		packages="$$($(GO) list ./...)"; \
 		for p in $$packages; do \

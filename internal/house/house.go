@@ -120,7 +120,7 @@ func load(repo fs.FS) ([]file, error) {
 			return err
 		}
 		f := file{path: p, text: string(text)}
-		if path.Ext(p) == ".go" && !strings.Contains("/"+p, "/testdata/") { // the go command passes over testdata as well
+		if path.Ext(p) == ".go" && !strings.Contains("/"+p, "/testdata/") { // which the go command passes over, too
 			f.fset = token.NewFileSet()
 			if f.syntax, err = parser.ParseFile(f.fset, p, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
 				return err
