@@ -36,14 +36,13 @@ type Exception struct {
 	Reason string
 }
 
-func (e Exception) covers(p Problem) bool {
-	in := e.Path == p.Path || strings.HasSuffix(e.Path, "/") && strings.HasPrefix(p.Path, e.Path)
-	return in && e.Rule == p.Rule
+func (e Exception) holds(path string) bool {
+	return e.Path == path || strings.HasSuffix(e.Path, "/") && strings.HasPrefix(path, e.Path)
 }
 
 // Check reads every file of a repository, whose root module has the given path, and returns the places that break a
-// rule and are not excused, in the order of their paths and lines. An exception that excuses nothing is a problem too, so
-// that the list of them does not outlive its reasons.
+// rule and are not excused, in the order of their paths and lines. An exception for a place that no longer needs it is a
+// problem too, so that the list of them does not outlive its reasons.
 func Check(repo fs.FS, module string, exceptions []Exception) ([]Problem, error) {
 	files, err := load(repo)
 	if err != nil {
@@ -61,14 +60,15 @@ func Check(repo fs.FS, module string, exceptions []Exception) ([]Problem, error)
 
 	used := make([]bool, len(exceptions))
 	found = slices.DeleteFunc(found, func(p Problem) bool {
-		i := slices.IndexFunc(exceptions, func(e Exception) bool { return e.covers(p) })
+		i := slices.IndexFunc(exceptions, func(e Exception) bool { return e.Rule == p.Rule && e.holds(p.Path) })
 		if i >= 0 {
 			used[i] = true
 		}
 		return i >= 0
 	})
 	for i, e := range exceptions {
-		if !used[i] {
+		exists := slices.ContainsFunc(files, func(f file) bool { return e.holds(f.path) })
+		if exists && !used[i] {
 			found = append(found, Problem{Path: e.Path, Rule: "exception", Text: "the exception from " + e.Rule + " excuses nothing; remove it"})
 		}
 		if e.Reason == "" {

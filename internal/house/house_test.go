@@ -172,9 +172,10 @@ func TestExceptions_ExcuseTheirRuleInTheirPlaceOnly(t *testing.T) {
 	}{
 		{"file", Exception{"b.go", "panic", "r"}, []string{"cmd/a.go panic", "cmdline/a.go panic"}},
 		{"folder", Exception{"cmd/", "panic", "r"}, []string{"b.go panic", "cmdline/a.go panic"}},
-		{"folder without its slash", Exception{"cmd", "panic", "r"}, []string{"b.go panic", "cmd exception", "cmd/a.go panic", "cmdline/a.go panic"}},
+		{"folder without its slash", Exception{"cmd", "panic", "r"}, []string{"b.go panic", "cmd/a.go panic", "cmdline/a.go panic"}},
 		{"other rule", Exception{"b.go", "os.Exit", "r"}, []string{"b.go exception", "b.go panic", "cmd/a.go panic", "cmdline/a.go panic"}},
-		{"no such file", Exception{"c.go", "panic", "r"}, []string{"b.go panic", "c.go exception", "cmd/a.go panic", "cmdline/a.go panic"}},
+		{"other rule in a folder", Exception{"cmd/", "os.Exit", "r"}, []string{"b.go panic", "cmd/ exception", "cmd/a.go panic", "cmdline/a.go panic"}},
+		{"no such file", Exception{"c.go", "panic", "r"}, []string{"b.go panic", "cmd/a.go panic", "cmdline/a.go panic"}},
 		{"no reason", Exception{"b.go", "panic", ""}, []string{"b.go exception", "cmd/a.go panic", "cmdline/a.go panic"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
