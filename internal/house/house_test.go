@@ -136,11 +136,12 @@ func TestRules_FlagWhatTheyForbidAndNothingElse(t *testing.T) {
 // they like.
 func TestCoreImports_AreFollowedThroughOwnPackages(t *testing.T) {
 	source := func(imports ...string) *fstest.MapFile {
-		text := "// " + licence + "\n\npackage p\n"
+		var text strings.Builder
+		text.WriteString("// " + licence + "\n\npackage p\n")
 		for _, i := range imports {
-			text += "import _ \"" + i + "\"\n"
+			text.WriteString("import _ \"" + i + "\"\n")
 		}
-		return &fstest.MapFile{Data: []byte(text)}
+		return &fstest.MapFile{Data: []byte(text.String())}
 	}
 	found, err := Check(fstest.MapFS{
 		"a.go":                source(module + "/internal/one"),
