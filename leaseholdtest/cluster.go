@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leaseholdtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/grpclog"
+)
+
+// startTimeout bounds [Start]: two orders of magnitude above what a start takes on a quiet machine.
+const startTimeout = 2 * time.Minute
+
+// startAttempts is how often a start is tried when another process was faster at a port.
+const startAttempts = 5
+
+// Cluster is a running etcd cluster in this process, on loopback ports, with its data in a directory of its own.
+//
+// A Cluster is safe for concurrent use. Its methods that change members wait for each other, member by member.
+type Cluster struct {
+	opts    Options
+	dir     string
+	members []*Member
+	tls     *peerTLS // nil for a single member
+
+	mu      sync.Mutex
+	token   string // names the cluster; a replaced cluster gets another one
+	closed  bool
+	clients map[*Client]struct{} // not yet closed
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// quietGRPC takes gRPC's default logger, which prints errors to stderr, out of the way: connections that fail are
+// what these tests are about.
+var quietGRPC = sync.OnceFunc(func() {
+	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(discard{}, discard{}, discard{}))
+	}
+})
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// Start starts a cluster, waits until it serves, and stops it when the test ends. It ends the test if that fails.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	c, err := StartCluster(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("leaseholdtest: close the cluster: %v", err)
+		}
+	})
+	return c
+}
+
+// StartCluster starts a cluster and waits until every member serves. The context bounds the start only. The caller
+// must close the cluster.
+func StartCluster(ctx context.Context, o Options) (*Cluster, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	quietGRPC()
+	for range startAttempts - 1 {
+		c, err := startOnce(ctx, o)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return c, err
+		}
+	}
+	return startOnce(ctx, o)
+}
+
+func startOnce(ctx context.Context, o Options) (_ *Cluster, err error) {
+	c := &Cluster{opts: o, token: "leaseholdtest", clients: make(map[*Client]struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if c.dir, err = os.MkdirTemp(o.Dir, "leaseholdtest-"); err != nil {
+		return nil, fmt.Errorf("leaseholdtest: start: %w", err)
+	}
+	if o.Members > 1 {
+		if c.tls, err = newPeerTLS(c.dir); err != nil {
+			return nil, err
+		}
+	}
+	for i := range o.Members {
+		m, err := newMember(c, i)
+		if err != nil {
+			return nil, err
+		}
+		c.members = append(c.members, m)
+	}
+	if err := c.RestartAll(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := c.WaitLeader(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Members are the cluster's members, running or not, in a fixed order.
+func (c *Cluster) Members() []*Member { return slices.Clone(c.members) }
+
+// Member is the member with the given index, from 0.
+func (c *Cluster) Member(index int) *Member { return c.members[index] }
+
+// Endpoints are the members' own client URLs, past all links.
+func (c *Cluster) Endpoints() []string {
+	var all []string
+	for _, m := range c.members {
+		all = append(all, m.Endpoint())
+	}
+	return all
+}
+
+// Leader is the member that leads at this moment by its own belief and that of the members in its term; nil if there
+// is none.
+func (c *Cluster) Leader() *Member {
+	var leader *Member
+	var leaderTerm uint64
+	votes := make(map[uint64]int)
+	for _, m := range c.members {
+		if s := m.server.Load(); s != nil {
+			votes[uint64(s.etcd.Server.Leader())]++
+			if s.etcd.Server.Leader() == s.etcd.Server.MemberID() && s.etcd.Server.Term() >= leaderTerm {
+				leader, leaderTerm = m, s.etcd.Server.Term()
+			}
+		}
+	}
+	if leader == nil || votes[leader.ID()] <= len(c.members)/2 {
+		return nil
+	}
+	return leader
+}
+
+// WaitLeader waits until a majority of the members follows one leader, and returns it.
+func (c *Cluster) WaitLeader(ctx context.Context) (*Member, error) {
+	var leader *Member
+	if err := waitUntil(ctx, func() bool { leader = c.Leader(); return leader != nil }); err != nil {
+		return nil, fmt.Errorf("leaseholdtest: wait for a leader: %w", err)
+	}
+	return leader, nil
+}
+
+// Agree reports whether all running members follow one leader.
+func (c *Cluster) Agree() bool {
+	leader := c.Leader()
+	if leader == nil {
+		return false
+	}
+	for _, m := range c.members {
+		if s := m.server.Load(); s != nil && uint64(s.etcd.Server.Leader()) != leader.ID() {
+			return false
+		}
+	}
+	return true
+}
+
+// RestartAll starts the members that are not running, all at once, and waits until they serve.
+func (c *Cluster) RestartAll(ctx context.Context) error {
+	return c.eachMember(func(m *Member) error {
+		if m.Running() {
+			return nil
+		}
+		return m.Restart(ctx)
+	})
+}
+
+// StopAll stops all members in order, as [Member.Stop] does.
+func (c *Cluster) StopAll(ctx context.Context) error {
+	return c.eachMember(func(m *Member) error { return m.Stop(ctx) })
+}
+
+// KillAll kills all members at once, as [Member.Kill] does.
+func (c *Cluster) KillAll(ctx context.Context) error {
+	return c.eachMember(func(m *Member) error { return m.Kill(ctx) })
+}
+
+// eachMember runs f for all members at once, waits for all, and joins the errors.
+func (c *Cluster) eachMember(f func(*Member) error) error {
+	errs := make([]error, len(c.members))
+	var wg sync.WaitGroup
+	for i, m := range c.members {
+		wg.Go(func() { errs[i] = f(m) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Close closes the clients that are still open, stops all members and removes their data. It is idempotent.
+// Direct clients must be closed before.
+func (c *Cluster) Close() error {
+	c.closeOnce.Do(func() { c.closeErr = c.close() })
+	return c.closeErr
+}
+
+func (c *Cluster) close() error {
+	c.mu.Lock()
+	c.closed = true
+	clients := c.clients
+	c.clients = nil
+	c.mu.Unlock()
+	var errs []error
+	// Clients first: a server that still has streams would wait for them.
+	for cl := range clients {
+		errs = append(errs, cl.Close())
+	}
+	errs = append(errs, c.eachMember(func(m *Member) error { m.close(); return nil }))
+	if c.dir != "" {
+		errs = append(errs, os.RemoveAll(c.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// own registers a client to be closed with the cluster.
+func (c *Cluster) own(cl *Client) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("leaseholdtest: new client: %w", errClosed)
+	}
+	c.clients[cl] = struct{}{}
+	return nil
+}
+
+func (c *Cluster) disown(cl *Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.clients, cl)
+}
+
+// initialCluster is the member list by which the members find each other at their first start, and the cluster's
+// token.
+func (c *Cluster) initialCluster() (members, token string) {
+	var all []string
+	for _, m := range c.members {
+		u := m.advertised()
+		all = append(all, m.name+"="+u.String())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(all, ","), c.token
+}
+
+// memberName is the name of the member with the given index.
+func memberName(index int) string { return "m" + strconv.Itoa(index) }

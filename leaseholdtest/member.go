@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leaseholdtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
+)
+
+// graceful bounds how long a stopping member waits for calls that it is working on. Streams never end by themselves.
+const graceful = 300 * time.Millisecond
+
+// Member is one etcd server of a [Cluster]. It keeps its name, its ports and its data over stops and starts.
+type Member struct {
+	cluster *Cluster
+	index   int
+	name    string
+	dir     string
+	client  *port // where it serves clients
+	peer    *port // where it serves members
+	gate    *gate // what members dial instead; nil in a cluster of one
+
+	// life is held by whoever starts or stops the member: a lock that can be waited for with a context.
+	life chan struct{}
+	// server is set while the member runs. Only the holder of life writes it.
+	server atomic.Pointer[server]
+	id     atomic.Uint64 // of the last start
+
+	mu     sync.Mutex
+	links  map[*Link]struct{} // of clients, to this member
+	paused bool
+}
+
+// server is one run of a member.
+type server struct {
+	etcd *embed.Etcd
+	grpc atomic.Pointer[grpc.Server] // nil until the member serves
+}
+
+func newMember(c *Cluster, index int) (*Member, error) {
+	m := &Member{
+		cluster: c,
+		index:   index,
+		name:    memberName(index),
+		dir:     filepath.Join(c.dir, memberName(index)),
+		life:    make(chan struct{}, 1),
+		links:   make(map[*Link]struct{}),
+	}
+	var err error
+	if m.client, err = reservePort(); err != nil {
+		return nil, err
+	}
+	if m.peer, err = reservePort(); err != nil {
+		m.client.free()
+		return nil, err
+	}
+	if c.opts.Members > 1 {
+		if m.gate, err = newGate(c.opts.Members, index, m.peer); err != nil {
+			m.client.free()
+			m.peer.free()
+			return nil, fmt.Errorf("leaseholdtest: start: %w", err)
+		}
+		m.eachPeerLink(func(l *Link) { l.setDown(true) })
+	}
+	return m, nil
+}
+
+// Index is the member's place in [Cluster.Members].
+func (m *Member) Index() int { return m.index }
+
+// Name is the member's name in etcd, "m0" for the first.
+func (m *Member) Name() string { return m.name }
+
+// String returns the name.
+func (m *Member) String() string { return m.name }
+
+// ID is the member's id in etcd, as of its last start.
+func (m *Member) ID() uint64 { return m.id.Load() }
+
+// Endpoint is the member's own client URL, past all links.
+func (m *Member) Endpoint() string { u := m.client.url("http"); return u.String() }
+
+// Running reports whether the member has been started and not stopped.
+func (m *Member) Running() bool { return m.server.Load() != nil }
+
+// Leads reports whether the member believes that it leads.
+func (m *Member) Leads() bool {
+	s := m.server.Load()
+	return s != nil && s.etcd.Server.Leader() == s.etcd.Server.MemberID()
+}
+
+// Restart starts the member with its data and ports as before, after a [Member.Stop] if it is running, and waits
+// until it serves clients, for which it needs a quorum. If the context ends first, the member is left running. Members that
+// need each other for a quorum must be started together, by [Cluster.RestartAll].
+func (m *Member) Restart(ctx context.Context) error {
+	s, err := m.restart(ctx)
+	if err != nil {
+		return fmt.Errorf("leaseholdtest: restart %s: %w", m, err)
+	}
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+		return nil
+	case err := <-s.etcd.Err():
+		return fmt.Errorf("leaseholdtest: restart %s: it ended: %w", m, cmp.Or(err, errStopped))
+	case <-s.etcd.Server.StopNotify():
+		return fmt.Errorf("leaseholdtest: restart %s: it ended: %w", m, errStopped)
+	case <-ctx.Done():
+		return fmt.Errorf("leaseholdtest: restart %s: wait until it serves: %w", m, context.Cause(ctx))
+	}
+}
+
+func (m *Member) restart(ctx context.Context) (*server, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.unlock()
+	if m.Running() {
+		m.stop()
+	}
+	return m.launch()
+}
+
+// launch starts the server. The caller holds life.
+func (m *Member) launch() (*server, error) {
+	s := &server{}
+	e, err := embed.StartEtcd(m.config(s))
+	if err != nil {
+		return nil, err
+	}
+	s.etcd = e
+	m.id.Store(uint64(e.Server.MemberID()))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.server.Store(s)
+	m.eachLinkLocked(func(l *Link) { l.setDown(false) })
+	return s, nil
+}
+
+func (m *Member) config(s *server) *embed.Config {
+	cfg := m.cluster.opts.embedConfig()
+	cfg.Name = m.name
+	cfg.Dir = m.dir
+	cfg.ListenClientUrls = []url.URL{m.client.url("http")}
+	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
+	cfg.AdvertisePeerUrls = []url.URL{m.advertised()}
+	cfg.ListenPeerUrls = []url.URL{m.peer.url(m.peerScheme())}
+	cfg.InitialCluster, cfg.InitialClusterToken = m.cluster.initialCluster()
+	cfg.SocketOpts.ReusePort = reusePort
+	if m.gate != nil {
+		cfg.PeerTLSInfo = m.cluster.tls.info(m.index)
+	}
+	// The gRPC server is not reachable otherwise, and a kill must end it without its goodbyes.
+	cfg.ServiceRegister = func(g *grpc.Server) { s.grpc.Store(g) }
+	if m.cluster.opts.Configure != nil {
+		m.cluster.opts.Configure(m.index, cfg)
+	}
+	return cfg
+}
+
+func (m *Member) peerScheme() string {
+	if m.gate != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// advertised is the URL at which the other members find this one.
+func (m *Member) advertised() url.URL {
+	if m.gate != nil {
+		return url.URL{Scheme: "https", Host: m.gate.listener.Addr().String()}
+	}
+	return m.peer.url("http")
+}
+
+// Stop stops the member in order: it finishes the calls it is working on, hands leadership over if it leads, and
+// closes its data. Stopping a member that does not run is no error.
+func (m *Member) Stop(ctx context.Context) error {
+	if err := m.lock(ctx); err != nil {
+		return fmt.Errorf("leaseholdtest: stop %s: %w", m, err)
+	}
+	defer m.unlock()
+	m.stop()
+	return nil
+}
+
+// Kill ends the member as nearly as an embedded server can be killed: all connections are reset at once, calls are
+// not finished, leadership is not handed over. Its files are closed in order all the same: nothing that it has written is lost.
+// Killing a member that does not run is no error.
+func (m *Member) Kill(ctx context.Context) error {
+	if err := m.lock(ctx); err != nil {
+		return fmt.Errorf("leaseholdtest: kill %s: %w", m, err)
+	}
+	defer m.unlock()
+	m.kill()
+	return nil
+}
+
+// stop is Stop for the holder of life.
+func (m *Member) stop() {
+	s := m.server.Load()
+	if s == nil {
+		return
+	}
+	if g := s.grpc.Load(); g != nil {
+		timer := time.AfterFunc(graceful, g.Stop) // which makes GracefulStop return
+		g.GracefulStop()
+		timer.Stop()
+	}
+	s.etcd.Server.Stop()
+	m.end(s)
+}
+
+// kill is Kill for the holder of life.
+func (m *Member) kill() {
+	s := m.server.Load()
+	if s == nil {
+		return
+	}
+	m.setDown()
+	if g := s.grpc.Load(); g != nil {
+		g.Stop()
+	}
+	s.etcd.Server.HardStop()
+	m.end(s)
+}
+
+// end closes what is left of a server that has stopped serving.
+func (m *Member) end(s *server) {
+	// The member's listeners wait for connections that have not said anything yet; reset those.
+	m.setDown()
+	// Close waits forever for a server that has never served, unless that server has been stopped before; both callers did.
+	s.etcd.Close()
+	m.server.Store(nil)
+}
+
+func (m *Member) setDown() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.eachLinkLocked(func(l *Link) { l.setDown(true) })
+}
+
+// close kills the member for good and gives everything back.
+func (m *Member) close() {
+	m.life <- struct{}{}
+	defer m.unlock()
+	m.kill()
+	if m.gate != nil {
+		m.gate.close()
+	}
+	m.client.free()
+	m.peer.free()
+}
+
+var (
+	errClosed  = errors.New("the cluster is closed")
+	errStopped = errors.New("the member was stopped")
+)
+
+func (m *Member) lock(ctx context.Context) error {
+	select {
+	case m.life <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+	if m.cluster.closed {
+		m.unlock()
+		return errClosed
+	}
+	return nil
+}
+
+func (m *Member) unlock() { <-m.life }
+
+// newClientLink makes a link from a new client.
+func (m *Member) newClientLink() (*Link, error) {
+	l, err := newLink(m.client.addr)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l.setDown(!m.Running())
+	if m.paused {
+		l.freeze()
+	}
+	m.links[l] = struct{}{}
+	return l, nil
+}
+
+func (m *Member) closeClientLink(l *Link) {
+	m.mu.Lock()
+	delete(m.links, l)
+	m.mu.Unlock()
+	l.close()
+}
+
+// eachLinkLocked calls f for all links to the member, from clients and members.
+func (m *Member) eachLinkLocked(f func(*Link)) {
+	for l := range m.links {
+		f(l)
+	}
+	m.eachPeerLink(f)
+}
+
+func (m *Member) eachPeerLink(f func(*Link)) {
+	if m.gate == nil {
+		return
+	}
+	for _, l := range m.gate.from {
+		if l != nil {
+			f(l)
+		}
+	}
+}
