@@ -13,8 +13,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // A committer sends small transactions. What is submitted while one is under way shares the next one: nobody waits
@@ -85,14 +83,6 @@ type write struct {
 	answered bool
 	solo     bool  // shared a transaction that failed; travels alone now
 	last     error // why the latest flight failed
-}
-
-// A flight is one transaction under way.
-type flight struct {
-	writes  []*write
-	cancel  context.CancelFunc
-	overdue *time.Timer
-	fresh   bool
 }
 
 func newCommitter(e *engine, reads bool) *committer {
@@ -245,50 +235,6 @@ func sameLine(batch []*write, w *write) bool {
 	return w.line != "" && slices.ContainsFunc(batch, func(b *write) bool { return b.line == w.line })
 }
 
-func (c *committer) launchLocked(batch []*write) {
-	if len(c.aloft) >= flightLimit {
-		c.aloft[0].cancel() // it lands with an unknown outcome
-	}
-	ctx, cancel := context.WithCancel(c.engine.ctx)
-	f := &flight{writes: batch, cancel: cancel, fresh: true}
-	tries := 0
-	for _, w := range batch {
-		tries = max(tries, w.tries)
-		w.tries++
-		w.out++
-	}
-	c.aloft = append(c.aloft, f)
-	c.fresh++
-	f.overdue = time.AfterFunc(c.patienceLocked(tries), func() { c.overdue(f) })
-	c.engine.wg.Go(func() { c.fly(ctx, f) })
-}
-
-// patienceLocked is how long a flight may stay unanswered before its writes are sent again by another: several of the
-// usual trips, longer with each try.
-func (c *committer) patienceLocked(try int) time.Duration {
-	const least, most = 250 * time.Millisecond, 2 * time.Second
-	return min(max(least, 8*c.trip)<<min(try, 3), most)
-}
-
-func (c *committer) observe(trip time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trip = smoothed(c.trip, trip)
-}
-
-// overdue sends the writes of a flight again by another flight. The connection's balancer picks another member for it.
-func (c *committer) overdue(f *flight) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !f.fresh {
-		return // landed meanwhile
-	}
-	f.fresh = false
-	c.fresh--
-	c.requeueLocked(f.writes)
-	c.pumpLocked()
-}
-
 // requeueLocked puts unanswered writes in front of the queue.
 func (c *committer) requeueLocked(writes []*write) {
 	var again []*write
@@ -299,60 +245,6 @@ func (c *committer) requeueLocked(writes []*write) {
 		}
 	}
 	c.queue = append(again, c.queue...)
-}
-
-func (c *committer) fly(ctx context.Context, f *flight) {
-	defer f.cancel()
-	floor := c.engine.mark.floor()
-	sent := c.engine.clk.Now()
-	resp, err := c.transact(ctx, f.writes)
-	if err == nil {
-		c.observe(c.engine.clk.Now().Sub(sent))
-		if err = c.engine.mark.linearizable(resp.Header, floor); err != nil {
-			c.engine.rolledBack()
-		}
-	}
-	c.land(f, resp, err)
-}
-
-// transact sends the writes as one transaction.
-func (c *committer) transact(ctx context.Context, writes []*write) (*clientv3.TxnResponse, error) {
-	txn := c.engine.client.KV.Txn(ctx)
-	if c.reads {
-		var ops []clientv3.Op
-		for _, w := range writes {
-			ops = append(ops, w.then...)
-		}
-		return txn.Then(ops...).Commit()
-	}
-	if len(writes) == 1 {
-		w := writes[0]
-		return txn.If(w.cmps...).Then(w.then...).Else(w.els...).Commit()
-	}
-	ops := make([]clientv3.Op, len(writes))
-	for i, w := range writes {
-		ops[i] = clientv3.OpTxn(w.cmps, w.then, w.els)
-	}
-	return txn.Then(ops...).Commit()
-}
-
-// share cuts the answer of the i-th write out of the answer of the whole.
-func (c *committer) share(f *flight, i int, resp *clientv3.TxnResponse) *clientv3.TxnResponse {
-	if len(f.writes) == 1 {
-		return resp
-	}
-	if c.reads {
-		from := 0
-		for _, w := range f.writes[:i] {
-			from += len(w.then)
-		}
-		return &clientv3.TxnResponse{
-			Header: resp.Header, Succeeded: true, Responses: resp.Responses[from : from+len(f.writes[i].then)],
-		}
-	}
-	part := (*clientv3.TxnResponse)(resp.Responses[i].GetResponseTxn())
-	part.Header = resp.Header
-	return part
 }
 
 // land takes the outcome of a flight: hands out answers, sorts failures into definite and unknown ones, and sends on.
@@ -451,44 +343,4 @@ func (c *committer) backOffLocked(err error) {
 		c.paused = false
 		c.pumpLocked()
 	})
-}
-
-// An outcome says what an error tells about whether a request was applied.
-type outcome int
-
-const (
-	outcomeApplied outcome = iota // no error
-	outcomeRefused                // certainly not applied, and asking again will not help
-	outcomeUnknown                // may have been applied, or may be yet; asking again may help
-)
-
-// judge sorts the errors of a transaction. What it does not know counts as unknown.
-func judge(err error) outcome {
-	switch {
-	case err == nil:
-		return outcomeApplied
-	case errors.Is(err, ErrRolledBack):
-		return outcomeRefused
-	case isAny(err, rpctypes.ErrTooManyRequests, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision,
-		rpctypes.ErrNotLeader, rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)):
-		return outcomeUnknown
-	}
-	switch codeOf(err) {
-	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition,
-		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated, codes.ResourceExhausted:
-		return outcomeRefused
-	}
-	return outcomeUnknown
-}
-
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
-}
-
-// codeOf finds the gRPC code of an error of etcd's client, which is either a status or an etcd error.
-func codeOf(err error) codes.Code {
-	if coded, ok := errors.AsType[rpctypes.EtcdError](err); ok {
-		return coded.Code()
-	}
-	return status.Code(err)
 }

@@ -28,8 +28,8 @@ type Grant struct {
 	ended atomic.Pointer[error]
 
 	mu       sync.Mutex
-	released bool               // Release was called
-	ctx      context.Context    // made when first asked for: most grants never are
+	released bool            // Release was called
+	ctx      context.Context // made when first asked for: most grants never are
 	cancel   context.CancelCauseFunc
 	watch    *watch // of the own key, once the grant is old enough
 }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"example.com/leasehold/internal/clock"
+)
+
+// A carrier is one keepalive stream. Its fields are guarded by keeper.mu.
+type carrier struct {
+	keeper  *keeper
+	link    *link[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse]
+	queue   []*Session // asked, not yet sent
+	sends   []send     // sent over this stream, in order; sends[head:] from the oldest unanswered
+	head    int
+	stalled bool
+	dead    bool                     // ended, or about to: nothing more is sent over it
+	request pb.LeaseKeepAliveRequest // reused: a message is encoded before the next one is asked for
+}
+
+// A send is a renewal on its way, with its send instant (R1).
+type send struct {
+	session *Session // nil: answered
+	at      clock.Instant
+}
+
+func (c *carrier) open(ctx context.Context, _ *keepaliveLink, conn *grpc.ClientConn) (grpc.BidiStreamingClient[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse], error) {
+	conn.ResetConnectBackoff()
+	return pb.NewLeaseClient(conn).LeaseKeepAlive(ctx)
+}
+
+type keepaliveLink = link[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse]
+
+// next takes the send instant of the next renewal, before the message exists for anybody else (R1).
+func (c *carrier) next(*keepaliveLink) *pb.LeaseKeepAliveRequest {
+	k := c.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for !c.dead && len(c.queue) > 0 {
+		s := c.queue[0]
+		c.queue[0] = nil
+		if c.queue = c.queue[1:]; len(c.queue) == 0 {
+			c.queue = nil
+		}
+		live := k.sessions[s.id] == s && !s.ended()
+		if !live || !s.renewal.asked {
+			continue // lost, or answered over another stream while it waited here
+		}
+		now := k.engine.clk.Now()
+		if !now.Before(clock.Instant(s.expiry.Load())) {
+			continue // R12: never for a lease that is lost
+		}
+		s.renewal.sent = now
+		c.sends = append(c.sends, send{session: s, at: now})
+		c.request.ID = int64(s.id)
+		return &c.request
+	}
+	return nil
+}
+
+// received pairs an answer with the oldest unanswered send of its lease on this stream (R1).
+func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) {
+	k := c.keeper
+	if err := k.engine.mark.stream(answer.GetHeader()); err != nil {
+		k.engine.rolledBack()
+		return
+	}
+	id := clientv3.LeaseID(answer.GetID())
+	k.mu.Lock()
+	k.failures = 0
+	delete(k.failed, c.link.endpoint)
+	sent, ok := c.pairLocked(id)
+	if !ok {
+		k.mu.Unlock()
+		return // an answer to nothing that was asked here says nothing
+	}
+	k.trip = smoothed(k.trip, k.engine.clk.Now().Sub(sent))
+	s := k.sessions[id]
+	if s == nil {
+		k.mu.Unlock()
+		return
+	}
+	var lost error
+	if answer.GetTTL() <= 0 {
+		lost = ErrRevoked // believed at once (R10)
+	} else if s.extend(sent, time.Duration(answer.GetTTL())*time.Second) {
+		r := &s.renewal
+		r.asked, r.suspect, r.over = false, false, nil
+		r.next = r.sent.Add(renewAfter(s.granted, rand.Float64()))
+		k.scheduleLocked(s)
+		if k.side == c && k.main == nil {
+			k.main, k.side = c, nil // the way that works is for everybody
+		} else if k.side == c && c.unanswered() == 0 {
+			k.side = nil
+		}
+	} else {
+		lost = ErrExpired
+	}
+	k.retireLocked()
+	k.mu.Unlock()
+	if lost != nil {
+		s.lose(lost)
+		return
+	}
+	k.kick()
+}
+
+// pairLocked finds the oldest unanswered send of a lease. The server answers in order, so that it is the very oldest,
+// unless something in between does not.
+func (c *carrier) pairLocked(id clientv3.LeaseID) (at clock.Instant, ok bool) {
+	for i := c.head; i < len(c.sends); i++ {
+		if s := c.sends[i].session; s != nil && s.id == id {
+			at, ok = c.sends[i].at, true
+			c.sends[i].session = nil
+			break
+		}
+	}
+	for c.head < len(c.sends) && c.sends[c.head].session == nil {
+		c.head++
+	}
+	if c.head == len(c.sends) {
+		c.sends, c.head = c.sends[:0], 0
+	} else if c.head > 1024 && c.head > len(c.sends)/2 {
+		n := copy(c.sends, c.sends[c.head:])
+		clear(c.sends[n:])
+		c.sends, c.head = c.sends[:n], 0
+	}
+	return at, ok
+}
+
+// closed voids the unanswered sends of the stream: whatever asked over it asks again.
+func (c *carrier) closed(_ *keepaliveLink, err error) {
+	k := c.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c.dead = true
+	k.carriers = slices.DeleteFunc(k.carriers, func(other *carrier) bool { return other == c })
+	if k.engine.ctx.Err() != nil {
+		return
+	}
+	wasWay := c == k.main || c == k.side
+	k.dropLocked(c)
+	if !wasWay {
+		return // retired, or overtaken by another
+	}
+	now := k.engine.clk.Now()
+	k.failed[c.link.endpoint] = now
+	k.failures++
+	k.engine.log.Info("leasehold: a keepalive stream ended", zap.String("endpoint", c.link.endpoint), zap.Error(err))
+	// The head may be what ended it (a renewal that is refused ends the whole stream): it goes another way than the rest.
+	if len(c.sends) > c.head {
+		if s := c.sends[c.head].session; s != nil && k.sessions[s.id] == s {
+			s.renewal.suspect = true
+		}
+	}
+	again := now.Add(min(10*time.Millisecond<<min(k.failures, 8), tick))
+	for _, s := range k.sessions {
+		if s.renewal.asked && s.renewal.over == c {
+			s.renewal.over = nil
+			s.renewal.next = min(s.renewal.next, again)
+			k.scheduleLocked(s)
+		}
+	}
+	k.kick()
+}
+
+func (c *carrier) headIs(s *Session) bool {
+	return c.head < len(c.sends) && c.sends[c.head].session == s
+}
+
+func (c *carrier) unanswered() int { return len(c.sends) - c.head + len(c.queue) }
+
+// usefulLocked reports whether an answer to any send on its way could still extend its lease.
+func (c *carrier) usefulLocked() bool {
+	for _, sent := range c.sends[c.head:] {
+		s := sent.session
+		if s == nil || c.keeper.sessions[s.id] != s || s.ended() {
+			continue
+		}
+		if s.allow.expiry(sent.at, s.granted).After(clock.Instant(s.expiry.Load())) {
+			return true
+		}
+	}
+	return false
+}

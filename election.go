@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Election is a name that one candidate at a time leads. It is the same line in etcd as a lock's of that name: whoever
+// campaigns stands in line, the first leads, and the value of its key is what it proclaims. etcd's own elections and
+// "etcdctl elect" stand in the same line.
+//
+// An Election holds nothing and need not be closed. All methods are safe for concurrent use.
+type Election struct {
+	name string
+	etcd *clientv3.Client
+	cfg  Config
+	// session is where a campaign stands; done is called when the place counts for itself.
+	session func(ctx context.Context) (s *Session, done func(), err error)
+}
+
+// Election returns the election of that name, whose campaigns stand on this session. The name is checked by the methods.
+func (s *Session) Election(name string) *Election {
+	return &Election{
+		name: name, etcd: s.engine.client, cfg: s.cfg,
+		session: func(context.Context) (*Session, func(), error) { return s, func() {}, nil },
+	}
+}
+
+// Election returns the election of that name, whose campaigns stand on sessions of the pool.
+func (c *Client) Election(name string) *Election {
+	return &Election{name: name, etcd: c.etcd, cfg: c.cfg, session: func(ctx context.Context) (*Session, func(), error) {
+		s, err := c.reserve(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, func() { s.load.Add(-1) }, nil
+	}}
+}
+
+// Name returns the name of the election.
+func (e *Election) Name() string { return e.name }
+
+// Campaign stands in line with a value to proclaim and returns when this candidate leads. Several campaigns of one
+// session are separate candidates. ctx bounds the wait; the errors are those of [Session.Lock], and with an error
+// no candidate is left that could win later.
+func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
+	g, err := e.campaign(ctx, value)
+	if err != nil {
+		return nil, fmt.Errorf("leasehold: campaign for %s: %w", quoteBounded(e.name), err)
+	}
+	return &Leadership{Grant: g, turn: make(chan struct{}, 1)}, nil
+}
+
+func (e *Election) campaign(ctx context.Context, value string) (*Grant, error) {
+	if err := checkName(e.name); err != nil {
+		return nil, err
+	}
+	s, done, err := e.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return s.lock(ctx, e.name, value)
+}
+
+// Leader is who leads an election, as etcd knows it. The zero Leader, whose Token is 0, means that nobody leads.
+type Leader struct {
+	// Value is what the leader has proclaimed last.
+	Value string
+	// Key is the leader's key.
+	Key string
+	// Token is the fencing token of its leadership; 0: nobody leads.
+	Token Token
+	// Lease is the lease of its key; 0 for a key that somebody put without one.
+	Lease clientv3.LeaseID
+	// Revision is the revision of the store at which the value was put.
+	Revision int64
+}
+
+func leaderOf(kv *mvccpb.KeyValue) Leader {
+	return Leader{
+		Value: string(kv.GetValue()), Key: string(kv.GetKey()), Token: Token(kv.GetCreateRevision()),
+		Lease: clientv3.LeaseID(kv.GetLease()), Revision: kv.GetModRevision(),
+	}
+}
+
+// Leader returns who leads, by a linearizable read of one round trip, or [ErrNoLeader]. The answer is as old as the round trip
+// when it arrives, and the leader it names may have stopped believing before.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	line, err := e.readLine(ctx, clientv3.WithLimit(1))
+	if err == nil && len(line.kvs) == 0 {
+		err = ErrNoLeader
+	}
+	if err != nil {
+		return Leader{}, fmt.Errorf("leasehold: leader of %s: %w", quoteBounded(e.name), err)
+	}
+	return leaderOf(line.kvs[0]), nil
+}
+
+// A lineState is the line of an election at a revision, the leader first.
+type lineState struct {
+	revision int64
+	kvs      []*mvccpb.KeyValue
+}
+
+func (e *Election) readLine(ctx context.Context, opts ...clientv3.OpOption) (lineState, error) {
+	if err := checkName(e.name); err != nil {
+		return lineState{}, err
+	}
+	engine, err := useEngine(e.etcd, e.cfg.Logger)
+	if err != nil {
+		return lineState{}, err
+	}
+	defer engine.leave()
+	opts = append([]clientv3.OpOption{
+		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend),
+	}, opts...)
+	resp, err := engine.read(ctx, nil, clientv3.OpGet(lineDir(e.cfg.Prefix, e.name), opts...))
+	if err != nil {
+		return lineState{}, err
+	}
+	return lineState{resp.Header.GetRevision(), resp.Responses[0].GetResponseRange().GetKvs()}, nil
+}
+
+// Leadership is an election that is led: a [Grant] whose value can be changed. All methods are safe for concurrent use.
+type Leadership struct {
+	*Grant
+	turn chan struct{} // holds one while a Proclaim is under way
+
+	mu       sync.Mutex
+	resigned error // what made the first Resign fail, if the leadership had been lost
+}
+
+// Proclaim changes the value that observers see. Token and lease stay. Proclamations of one leadership are made one after
+// the other; one whose outcome is unknown, because ctx ended or etcd fell silent, can take effect later, but never after
+// a later one has succeeded. After the leadership has ended, the error matches [ErrNotLeader] and the reason, any number
+// of times.
+func (l *Leadership) Proclaim(ctx context.Context, value string) error {
+	if err := l.proclaim(ctx, value); err != nil {
+		return fmt.Errorf("leasehold: proclaim for %q: %w", l.Name(), err)
+	}
+	return nil
+}
+
+func (l *Leadership) proclaim(ctx context.Context, value string) error {
+	if len(value) > maxValueBytes {
+		return fmt.Errorf("%w: a value of %d bytes, want at most %d", ErrInvalidConfig, len(value), maxValueBytes)
+	}
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		if err := l.Err(); err != nil {
+			return notLeader(err)
+		}
+		again, err := l.place.proclaim(ctx, value)
+		if err != nil || !again {
+			if lost := l.Err(); lost != nil {
+				return notLeader(lost)
+			}
+			return err
+		}
+	}
+}
+
+// proclaim puts a value if nothing was put since the last known revision. That compare makes a late attempt of an earlier
+// proclamation harmless once a later one has succeeded. again: an earlier attempt turned out to have been applied, and
+// what is known has been brought up to date.
+func (p *place) proclaim(ctx context.Context, value string) (again bool, err error) {
+	p.mu.Lock()
+	mod := p.mod
+	p.maybe = append(p.maybe, value) // known before it is sent: its event may overtake the answer
+	p.mu.Unlock()
+	w := &write{
+		line: p.dir, size: p.size() + len(value),
+		cmps: []clientv3.Cmp{
+			clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.token)),
+			clientv3.Compare(clientv3.ModRevision(p.key), "=", mod),
+		},
+		then: []clientv3.Op{clientv3.OpPut(p.key, value, clientv3.WithLease(p.session.id)), clientv3.OpGet(p.key)},
+		els:  []clientv3.Op{clientv3.OpGet(p.key)},
+	}
+	resp, err := p.session.engine.writes.await(ctx, p.session, w)
+	if err != nil {
+		return false, p.refused(err)
+	}
+	answer := resp.Responses[len(resp.Responses)-1].GetResponseRange().GetKvs()
+	if len(answer) == 0 || !p.intact(answer[0]) {
+		return false, errTaken
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mod, p.value = answer[0].GetModRevision(), string(answer[0].GetValue())
+	if resp.Succeeded || p.value == value {
+		p.maybe = nil // what was under way before compared an older revision
+		return false, nil
+	}
+	return true, nil
+}
+
+// errTaken: the key is not ours any more.
+var errTaken = fmt.Errorf("%w: the key was deleted or overwritten", ErrRevoked)
+
+// Resign gives the leadership up: belief ends first, then the candidate's key is deleted. It is [Grant.Release], except that
+// after the leadership has ended its error matches [ErrNotLeader] too, any number of times.
+func (l *Leadership) Resign(ctx context.Context) error {
+	err := l.release(ctx)
+	if err == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if errors.Is(err, ErrReleased) {
+		err = notLeader(errors.Join(err, l.resigned))
+	} else if lost := l.Err(); errors.Is(err, lost) {
+		l.resigned = err
+		err = notLeader(err)
+	}
+	return fmt.Errorf("leasehold: resign from %q: %w", l.Name(), err)
+}
+
+func notLeader(reason error) error { return fmt.Errorf("%w: %w", ErrNotLeader, reason) }
