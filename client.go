@@ -56,7 +56,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("leasehold: session: %w", err)
 	}
-	s.load.Add(-1)
+	s.unload()
 	return s, nil
 }
 
@@ -69,8 +69,7 @@ func (c *Client) Lock(ctx context.Context, name string, opts ...LockOption) (*Gr
 	if err != nil {
 		return nil, fmt.Errorf("leasehold: lock %s: %w", quoteBounded(name), err)
 	}
-	defer s.load.Add(-1) // the place counts for itself now
-	return s.Lock(ctx, name, opts...)
+	return s.lockCounted(ctx, name, opts)
 }
 
 // TryLock is [Session.TryLock] on a session of the pool.
@@ -82,8 +81,7 @@ func (c *Client) TryLock(ctx context.Context, name string, opts ...LockOption) (
 	if err != nil {
 		return nil, fmt.Errorf("leasehold: try to lock %s: %w", quoteBounded(name), err)
 	}
-	defer s.load.Add(-1)
-	return s.TryLock(ctx, name, opts...)
+	return s.tryLockCounted(ctx, name, opts)
 }
 
 // Do is [Session.Do] on a session of the pool.

@@ -21,27 +21,21 @@ type Election struct {
 	name string
 	etcd *clientv3.Client
 	cfg  Config
-	// session is where a campaign stands; done is called when the place counts for itself.
-	session func(ctx context.Context) (s *Session, done func(), err error)
+	// session is where a campaign stands, with one more place counted in its load.
+	session func(ctx context.Context) (*Session, error)
 }
 
 // Election returns the election of that name, whose campaigns stand on this session. The name is checked by the methods.
 func (s *Session) Election(name string) *Election {
 	return &Election{
 		name: name, etcd: s.engine.client, cfg: s.cfg,
-		session: func(context.Context) (*Session, func(), error) { return s, func() {}, nil },
+		session: func(context.Context) (*Session, error) { s.load.Add(1); return s, nil },
 	}
 }
 
 // Election returns the election of that name, whose campaigns stand on sessions of the pool.
 func (c *Client) Election(name string) *Election {
-	return &Election{name: name, etcd: c.etcd, cfg: c.cfg, session: func(ctx context.Context) (*Session, func(), error) {
-		s, err := c.reserve(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, func() { s.load.Add(-1) }, nil
-	}}
+	return &Election{name: name, etcd: c.etcd, cfg: c.cfg, session: c.reserve}
 }
 
 // Name returns the name of the election.
@@ -62,11 +56,10 @@ func (e *Election) campaign(ctx context.Context, value string) (*Grant, error) {
 	if err := checkName(e.name); err != nil {
 		return nil, err
 	}
-	s, done, err := e.session(ctx)
+	s, err := e.session(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
 	return s.lock(ctx, e.name, value)
 }
 

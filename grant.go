@@ -154,7 +154,7 @@ func (g *Grant) release(ctx context.Context) error {
 
 // deleteNow deletes the key of a grant that was held until now and waits for the answer.
 func (p *place) deleteNow(ctx context.Context) error {
-	p.leaveOnce()
+	p.left.Store(true)
 	e := p.session.engine
 	if !p.settled() {
 		defer e.janitor.search(p) // whatever the delete finds, a late attempt can put the key again
@@ -164,6 +164,7 @@ func (p *place) deleteNow(ctx context.Context) error {
 		err  error
 	}
 	answers := make(chan answer, 1)
+	defer p.session.unload() // a session that looks empty can be closed by its pool
 	w := p.deletion(int64(p.token))
 	w.done = func(resp *clientv3.TxnResponse, err error) {
 		if err != nil {

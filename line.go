@@ -45,7 +45,7 @@ type place struct {
 	name    string
 	dir     string // of the line, with its final slash
 	key     string
-	acquire *write
+	acquire *write // how the key is put; set before the place can be left
 	token   Token // the create revision; 0 until known
 	absent  bool  // the answer said that the key was not put
 
@@ -65,10 +65,9 @@ type place struct {
 	left atomic.Bool // the place was given up or released
 }
 
-// newPlace prepares a place; nothing is sent.
+// newPlace prepares a place, which the caller has counted in the session's load; nothing is sent.
 func (s *Session) newPlace(name, value string) *place {
 	dir := lineDir(s.cfg.Prefix, name)
-	s.load.Add(1)
 	return &place{
 		session: s, name: name, dir: dir, value: value,
 		key:    placeKey(dir, s.id, s.sequence.Add(1)),
@@ -333,9 +332,10 @@ func (p *place) settled() bool {
 
 // leave removes the place in the background, whatever became of the attempts to take it.
 func (p *place) leave() {
-	if !p.leaveOnce() || p.acquire == nil {
+	if p.left.Swap(true) {
 		return
 	}
+	defer p.session.unload()
 	writes := p.session.engine.writes
 	writes.abandon(p.acquire)
 	settled, applied := writes.outcome(p.acquire)
@@ -345,19 +345,6 @@ func (p *place) leave() {
 	if !settled {
 		p.session.engine.janitor.search(p)
 	}
-}
-
-// leaveOnce reports whether the place was still taken.
-func (p *place) leaveOnce() bool {
-	if p.left.Swap(true) {
-		return false
-	}
-	if s := p.session; s.load.Add(-1) == 0 {
-		if pool := s.pool.Load(); pool != nil {
-			pool.idle(s)
-		}
-	}
-	return true
 }
 
 // delete deletes the key in the background, until the answer is known or the session has ended. created is its create

@@ -32,6 +32,12 @@ func WithHolder(holder string) LockOption { return holderOption(holder) }
 // [ErrRevoked] if somebody deleted the waiter's key; etcd's own error if it refuses (permission, space). With
 // an error nothing is held, and nothing blocks the name for longer than about a term.
 func (s *Session) Lock(ctx context.Context, name string, opts ...LockOption) (*Grant, error) {
+	s.load.Add(1)
+	return s.lockCounted(ctx, name, opts)
+}
+
+// lockCounted is Lock for a caller that has counted the place in the session's load.
+func (s *Session) lockCounted(ctx context.Context, name string, opts []LockOption) (*Grant, error) {
 	g, err := s.lock(ctx, name, s.holder(opts))
 	if err != nil {
 		return nil, fmt.Errorf("leasehold: lock %s: %w", quoteBounded(name), err)
@@ -42,6 +48,11 @@ func (s *Session) Lock(ctx context.Context, name string, opts ...LockOption) (*G
 // TryLock takes the name if nobody holds it or waits for it, and otherwise returns a [*LockedError] at once and leaves no
 // trace in etcd. It costs one round trip.
 func (s *Session) TryLock(ctx context.Context, name string, opts ...LockOption) (*Grant, error) {
+	s.load.Add(1)
+	return s.tryLockCounted(ctx, name, opts)
+}
+
+func (s *Session) tryLockCounted(ctx context.Context, name string, opts []LockOption) (*Grant, error) {
 	g, err := s.tryLock(ctx, name, s.holder(opts))
 	if locked, ok := errors.AsType[*LockedError](err); ok {
 		return nil, locked
@@ -118,8 +129,10 @@ func (s *Session) ready(ctx context.Context, name, value string) error {
 // maxValueBytes bounds what a key of ours carries, so that a place always fits into a request.
 const maxValueBytes = 256 << 10
 
+// lock takes a place, counted by the caller, and waits until it is first.
 func (s *Session) lock(ctx context.Context, name, value string) (*Grant, error) {
 	if err := s.ready(ctx, name, value); err != nil {
+		s.unload()
 		return nil, err
 	}
 	p := s.newPlace(name, value)
@@ -145,6 +158,7 @@ func (p *place) conclude(err error) (*Grant, error) {
 
 func (s *Session) tryLock(ctx context.Context, name, value string) (*Grant, error) {
 	if err := s.ready(ctx, name, value); err != nil {
+		s.unload()
 		return nil, err
 	}
 	p := s.newPlace(name, value)

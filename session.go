@@ -38,7 +38,7 @@ type Session struct {
 
 	announced sync.Once
 	sequence  atomic.Uint64 // of keys, so that each acquisition has its own
-	load      atomic.Int64  // places taken
+	load      atomic.Int64  // places taken or about to be
 	opened    clock.Instant
 	pool      atomic.Pointer[Client] // told when load has fallen to zero; nil: none
 
@@ -229,6 +229,16 @@ func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
 func (s *Session) lose(reason error) {
 	s.end(reason)
 	s.announce()
+}
+
+// unload counts one place less.
+func (s *Session) unload() {
+	if s.load.Add(-1) > 0 {
+		return
+	}
+	if pool := s.pool.Load(); pool != nil {
+		pool.idle(s)
+	}
 }
 
 // announce tells everybody that the session has ended: once, by whoever finds out first, without waiting for anything.
