@@ -46,8 +46,8 @@ type place struct {
 	dir     string // of the line, with its final slash
 	key     string
 	acquire *write // how the key is put; set before the place can be left
-	token   Token // the create revision; 0 until known
-	absent  bool  // the answer said that the key was not put
+	token   Token  // the create revision; 0 until known
+	absent  bool   // the answer said that the key was not put
 
 	// signal wakes the waiter; holds one. The fields below it are guarded by mu.
 	signal chan struct{}
