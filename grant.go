@@ -154,9 +154,13 @@ func (g *Grant) release(ctx context.Context) error {
 
 // deleteNow deletes the key of a grant that was held until now and waits for the answer.
 func (p *place) deleteNow(ctx context.Context) error {
-	p.left.Store(true)
+	behind, first := p.depart()
+	if !first {
+		return ErrReleased
+	}
 	e := p.session.engine
-	if !p.settled() {
+	settled := p.settled()
+	if !settled {
 		defer e.janitor.search(p) // whatever the delete finds, a late attempt can put the key again
 	}
 	type answer struct {
@@ -166,7 +170,12 @@ func (p *place) deleteNow(ctx context.Context) error {
 	answers := make(chan answer, 1)
 	defer p.session.unload() // a session that looks empty can be closed by its pool
 	w := p.deletion(int64(p.token))
+	w.handOver(behind)
 	w.done = func(resp *clientv3.TxnResponse, err error) {
+		behind.handedOver(resp)
+		if err == nil && settled {
+			p.freeSlot()
+		}
 		if err != nil {
 			answers <- answer{err: err}
 			return

@@ -130,9 +130,14 @@ func (j *janitor) look(due []*search) {
 		}
 		if kvs := resp.Responses[i].GetResponseRange().GetKvs(); len(kvs) > 0 {
 			j.engine.log.Info("leasehold: deleting a key that a late attempt left", zap.String("key", m.place.key))
-			m.place.delete(kvs[0].GetCreateRevision())
+			m.place.delete(kvs[0].GetCreateRevision(), nil)
 		} else if m.settled {
 			finished[m] = true
+		}
+	}
+	for m := range finished {
+		if m.place.token != 0 { // else a delete that compares nothing was sent, and could be applied to the slot's next key
+			m.place.freeSlot()
 		}
 	}
 	if len(finished) == 0 {

@@ -95,6 +95,13 @@ func (k *keeper) add(s *Session, sent clock.Instant) {
 	k.kick()
 }
 
+// session returns the session of a lease, or nil.
+func (k *keeper) session(id clientv3.LeaseID) *Session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sessions[id]
+}
+
 // remove forgets a session. Called when it has ended.
 func (k *keeper) remove(s *Session) {
 	k.mu.Lock()

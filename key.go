@@ -4,6 +4,7 @@ package leasehold
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -12,7 +13,7 @@ import (
 
 // Where a name lives in etcd:
 //
-//	<prefix><escaped name>/<lease id in hex>-<sequence in hex>
+//	<prefix><escaped name>/<lease id in hex>-<slot in hex>
 //
 // The oldest create revision under "<prefix><escaped name>/" is the holder, the others wait in that order. Escaping
 // makes "/" impossible inside a name, so that no name's range contains another's. This is the line that etcd's own
@@ -63,7 +64,19 @@ func escapeName(name string) string {
 // lineDir is the prefix of all keys of a name. The name has been checked.
 func lineDir(prefix, name string) string { return prefix + escapeName(name) + "/" }
 
-// placeKey is the key of one acquisition: unique, and known before anything is sent (R9).
-func placeKey(dir string, lease clientv3.LeaseID, sequence uint64) string {
-	return fmt.Sprintf("%s%x-%x", dir, int64(lease), sequence)
+// placeKey is the key of one acquisition: known before anything is sent, and no other's until the acquisition is settled
+// and its key known to be gone (R9).
+func placeKey(dir string, lease clientv3.LeaseID, slot uint64) string {
+	return fmt.Sprintf("%s%x-%x", dir, int64(lease), slot)
+}
+
+// parsePlaceKey is the inverse of placeKey for the keys of dir. Keys that others have made need not have that form.
+func parsePlaceKey(dir, key string) (lease clientv3.LeaseID, slot uint64, ok bool) {
+	id, tail, ok := strings.Cut(strings.TrimPrefix(key, dir), "-")
+	if !ok {
+		return 0, 0, false
+	}
+	n, err1 := strconv.ParseInt(id, 16, 64)
+	slot, err2 := strconv.ParseUint(tail, 16, 64)
+	return clientv3.LeaseID(n), slot, err1 == nil && err2 == nil
 }

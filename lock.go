@@ -136,9 +136,9 @@ func (s *Session) lock(ctx context.Context, name, value string) (*Grant, error) 
 		return nil, err
 	}
 	p := s.newPlace(name, value)
-	older, all, err := p.join(ctx)
+	a, err := p.join(ctx)
 	if err == nil {
-		err = p.wait(ctx, older, all)
+		err = p.wait(ctx, a)
 	}
 	return p.conclude(err)
 }
@@ -181,7 +181,7 @@ func (p *place) take(ctx context.Context) error {
 	}
 	answer := resp.Responses[len(resp.Responses)-1].GetResponseRange().GetKvs()
 	if len(answer) == 0 {
-		return fmt.Errorf("etcd answered without the key that it has just compared or put")
+		return errOddAnswer
 	}
 	holder := answer[0]
 	if string(holder.GetKey()) != p.key {

@@ -37,8 +37,8 @@ type Session struct {
 	cancel context.CancelCauseFunc
 
 	announced sync.Once
-	sequence  atomic.Uint64 // of keys, so that each acquisition has its own
-	load      atomic.Int64  // places taken or about to be
+	slots     slots        // what makes the keys of the places different
+	load      atomic.Int64 // places taken or about to be
 	opened    clock.Instant
 	pool      atomic.Pointer[Client] // told when load has fallen to zero; nil: none
 
