@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"example.com/leasehold/internal/clock"
+)
+
+// A watchStream is one stream; its fields are guarded by watcher.mu.
+type watchStream struct {
+	watcher  *watcher
+	link     *watchLink
+	orders   []int64       // watches to create, by id, and with a minus sign to cancel
+	creating []int64       // sent, without an answer yet, in order
+	progress bool          // to be asked for
+	heard    clock.Instant // when something was received last, or the stream began
+	asked    clock.Instant // when progress was asked for since; 0: not
+	dead     bool
+}
+
+type watchLink = link[pb.WatchRequest, pb.WatchResponse]
+
+func (s *watchStream) open(ctx context.Context, _ *watchLink, conn *grpc.ClientConn) (grpc.BidiStreamingClient[pb.WatchRequest, pb.WatchResponse], error) {
+	conn.ResetConnectBackoff()
+	if err := s.watcher.learnNamespace(ctx, conn); err != nil {
+		return nil, err
+	}
+	return pb.NewWatchClient(conn).Watch(ctx)
+}
+
+// errNoOwnKey: none of the keys that are watched for exists any more, so there is nothing to learn from, nor to watch.
+var errNoOwnKey = errors.New("leasehold: none of the watched leases has a key")
+
+// learnNamespace finds out under which name the server knows our keys.
+func (w *watcher) learnNamespace(ctx context.Context, conn *grpc.ClientConn) error {
+	w.mu.Lock()
+	known := w.namespaceKnown
+	leases := make(map[clientv3.LeaseID][]string)
+	for _, sub := range w.watches {
+		leases[sub.session.id] = append(leases[sub.session.id], sub.ownKey)
+	}
+	w.mu.Unlock()
+	if known {
+		return nil
+	}
+	for id, own := range leases {
+		resp, err := pb.NewLeaseClient(conn).LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id), Keys: true})
+		if err != nil {
+			return err
+		}
+		for _, full := range resp.GetKeys() {
+			for _, key := range own {
+				if bytes.HasSuffix(full, []byte(key)) {
+					w.mu.Lock()
+					w.namespace, w.namespaceKnown = string(full[:len(full)-len(key)]), true
+					w.mu.Unlock()
+					return nil
+				}
+			}
+		}
+	}
+	return errNoOwnKey
+}
+
+func (s *watchStream) next(*watchLink) *pb.WatchRequest {
+	w := s.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !s.dead && len(s.orders) > 0 {
+		id := s.orders[0]
+		if s.orders = s.orders[1:]; len(s.orders) == 0 {
+			s.orders = nil
+		}
+		if id < 0 {
+			return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: -id}}}
+		}
+		sub := w.watches[id]
+		if sub == nil {
+			continue // stopped meanwhile
+		}
+		sub.sent = true
+		s.creating = append(s.creating, id)
+		create := &pb.WatchCreateRequest{WatchId: id, Key: []byte(w.namespace + sub.key)}
+		if sub.end != "" {
+			create.RangeEnd = []byte(w.namespace + sub.end)
+		}
+		return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}
+	}
+	if !s.dead && s.progress {
+		s.progress = false
+		return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
+	}
+	return nil
+}
+
+func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
+	w := s.watcher
+	if err := w.engine.mark.stream(answer.GetHeader()); err != nil {
+		w.engine.rolledBack()
+		return
+	}
+	w.mu.Lock()
+	s.heard, s.asked = w.engine.clk.Now(), 0
+	w.breaks = 0
+	id := answer.GetWatchId()
+	if answer.GetCreated() && len(s.creating) > 0 {
+		id = s.creating[0] // a refusal carries no id
+		s.creating = s.creating[1:]
+	}
+	sub := w.watches[id]
+	if s.dead || sub == nil {
+		w.mu.Unlock()
+		return
+	}
+	if answer.GetCanceled() {
+		// Refused, or ended by the server (compaction under a slow watch): it begins anew, soon.
+		sub.sent = false
+		sub.refused = w.engine.clk.Now().Add(refusedPause)
+		if !sub.warned {
+			sub.warned = true
+			w.engine.log.Warn("leasehold: etcd refused or ended a watch; trying again",
+				zap.String("key", sub.key), zap.String("reason", answer.GetCancelReason()))
+		}
+		if reauthenticates(answer.GetCancelReason()) {
+			w.breakLocked(s) // a new stream brings a new token
+			w.again = w.engine.clk.Now()
+		}
+		w.mu.Unlock()
+		w.kick()
+		return
+	}
+	namespace := w.namespace
+	w.mu.Unlock()
+	if answer.GetCreated() {
+		sub.subscriber.opened()
+	}
+	if len(answer.GetEvents()) > 0 {
+		if namespace != "" {
+			for _, ev := range answer.GetEvents() {
+				ev.Kv.Key = ev.GetKv().GetKey()[len(namespace):]
+			}
+		}
+		sub.subscriber.saw(answer.GetEvents())
+	}
+}
+
+// reauthenticates tells whether a new token helps against a refusal, of which the protocol gives nothing but the text.
+func reauthenticates(reason string) bool {
+	return reason == rpctypes.ErrGRPCInvalidAuthToken.Error() || reason == rpctypes.ErrGRPCAuthOldRevision.Error()
+}
+
+// closed: a break. The watches begin anew on another stream.
+func (s *watchStream) closed(_ *watchLink, err error) {
+	w := s.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.dead || w.engine.ctx.Err() != nil {
+		return // broken off by us
+	}
+	w.breakLocked(s)
+	w.engine.log.Info("leasehold: a watch stream ended", zap.String("endpoint", s.link.endpoint), zap.Error(err))
+	now := w.engine.clk.Now()
+	w.again = now
+	if w.breaks > 0 {
+		w.again = now.Add(min(10*time.Millisecond<<min(w.breaks, 8), time.Second))
+	}
+	w.breaks++
+	w.kick()
+}
