@@ -23,6 +23,7 @@ type carrier struct {
 	queue   []*Session // asked, not yet sent
 	sends   []send     // sent over this stream, in order; sends[head:] from the oldest unanswered
 	head    int
+	answers int
 	stalled bool
 	dead    bool                     // ended, or about to: nothing more is sent over it
 	request pb.LeaseKeepAliveRequest // reused: a message is encoded before the next one is asked for
@@ -95,9 +96,13 @@ func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) 
 		lost = ErrRevoked // believed at once (R10)
 	} else if s.extend(sent, time.Duration(answer.GetTTL())*time.Second) {
 		r := &s.renewal
-		r.asked, r.suspect, r.over = false, false, nil
-		r.next = r.sent.Add(renewAfter(s.granted, rand.Float64()))
+		r.asked, r.suspect, r.repeats, r.over = false, false, 0, nil
+		r.next = r.sent.Add(s.allow.renewAfter(s.granted, rand.Float64()))
 		k.scheduleLocked(s)
+		c.answers++
+		if c.stalled && k.main != nil && k.main.answers == 0 {
+			k.main, c.stalled = c, false // slow, but the one that replaced it has answered nothing yet
+		}
 		if k.side == c && k.main == nil {
 			k.main, k.side = c, nil // the way that works is for everybody
 		} else if k.side == c && c.unanswered() == 0 {
@@ -156,7 +161,7 @@ func (c *carrier) closed(_ *keepaliveLink, err error) {
 	now := k.engine.clk.Now()
 	k.failed[c.link.endpoint] = now
 	k.failures++
-	k.engine.log.Info("leasehold: a keepalive stream ended", zap.String("endpoint", c.link.endpoint), zap.Error(err))
+	k.engine.journal.info("leasehold: a keepalive stream ended", zap.String("endpoint", c.link.endpoint), zap.Error(err))
 	// The head may be what ended it (a renewal that is refused ends the whole stream): it goes another way than the rest.
 	if len(c.sends) > c.head {
 		if s := c.sends[c.head].session; s != nil && k.sessions[s.id] == s {

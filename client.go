@@ -30,6 +30,11 @@ type Client struct {
 	opening  chan struct{} // closed when the opening under way has ended; nil: none is
 	failures int           // openings that failed, or sessions that died young, in a row
 	closed   bool
+
+	// ctx ends with Close, and with it an opening under way. background are Closes of sessions that nobody waits for.
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	background sync.WaitGroup
 }
 
 // perLease is how many grants and waiters share a lease. An etcd server removes the keys of a lease in one blocking
@@ -46,7 +51,9 @@ func New(client *clientv3.Client, cfg Config) (*Client, error) {
 	if err := checkClient(client); err != nil {
 		return nil, fmt.Errorf("leasehold: new client: %w", err)
 	}
-	return &Client{etcd: client, cfg: cfg}, nil
+	c := &Client{etcd: client, cfg: cfg}
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(client.Ctx()))
+	return c, nil
 }
 
 // Session returns a session with room for another grant, opened if need be. It belongs to the Client, which closes it.
@@ -56,6 +63,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("leasehold: session: %w", err)
 	}
+	s.lent.Store(true)
 	s.unload()
 	return s, nil
 }
@@ -94,7 +102,7 @@ func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Contex
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
-	sessions := c.sessions
+	sessions, opening := c.sessions, c.opening
 	c.sessions = nil
 	c.mu.Unlock()
 	errs := make([]error, len(sessions))
@@ -103,8 +111,33 @@ func (c *Client) Close(ctx context.Context) error {
 		wg.Go(func() { errs[i] = s.Close(ctx) })
 	}
 	wg.Wait()
+	if opening != nil {
+		// Given up half-way it may leave a lease behind until that runs out; finished, it is closed like the others.
+		patience := time.AfterFunc(openingGrace, func() { c.cancel(errClosedClient) })
+		select {
+		case <-opening:
+		case <-ctx.Done():
+		}
+		patience.Stop()
+	}
+	c.cancel(errClosedClient)
+	rest := make(chan struct{})
+	go func() {
+		c.background.Wait()
+		close(rest)
+	}()
+	select {
+	case <-rest:
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("leasehold: close client: %w", context.Cause(ctx)))
+	}
 	return errors.Join(errs...)
 }
+
+// openingGrace is how long Close waits for the opening of a session that is under way before it gives it up.
+const openingGrace = time.Second
+
+var errClosedClient = fmt.Errorf("%w: the client was closed", ErrClosed)
 
 // reserve returns a live session with room and counts one more on it. One caller at a time opens a session, bounded by
 // its own context; whoever waits for that and finds it failed tries with a context of its own, so that nobody gets the
@@ -117,7 +150,7 @@ func (c *Client) reserve(ctx context.Context) (*Session, error) {
 		c.mu.Lock()
 		if c.closed {
 			c.mu.Unlock()
-			return nil, fmt.Errorf("%w: the client was closed", ErrClosed)
+			return nil, errClosedClient
 		}
 		c.dropDeadLocked()
 		if i := slices.IndexFunc(c.sessions, func(s *Session) bool { return s.load.Load() < perLease }); i >= 0 {
@@ -160,6 +193,9 @@ func (c *Client) dropDeadLocked() {
 
 // add opens a session, after a pause if that has failed before, and ends the opening.
 func (c *Client) add(ctx context.Context, failures int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(errClosedClient) })()
 	var s *Session
 	var err error
 	if failures > 0 {
@@ -170,8 +206,8 @@ func (c *Client) add(ctx context.Context, failures int) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	close(c.opening)
-	c.opening = nil
+	defer close(c.opening)
+	defer func() { c.opening = nil }()
 	if err != nil {
 		if ctx.Err() == nil {
 			c.failures++
@@ -179,7 +215,7 @@ func (c *Client) add(ctx context.Context, failures int) error {
 		return err
 	}
 	if c.closed {
-		go s.Close(context.WithoutCancel(ctx)) //nolint:errcheck // bounded by the life of the lease
+		c.closeBehind(s)
 		return nil
 	}
 	c.failures = 0
@@ -192,12 +228,22 @@ func (c *Client) add(ctx context.Context, failures int) error {
 func (c *Client) idle(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed || s.lent.Load() {
+		return
+	}
 	room := slices.ContainsFunc(c.sessions, func(o *Session) bool { return o != s && o.load.Load() < perLease/2 })
 	if !room || s.load.Load() > 0 {
 		return
 	}
 	if i := slices.Index(c.sessions, s); i >= 0 {
 		c.sessions = slices.Delete(c.sessions, i, i+1)
-		go s.Close(context.WithoutCancel(s.ctx)) //nolint:errcheck // bounded by the life of the lease
+		c.closeBehind(s)
 	}
+}
+
+// closeBehind closes a session that has left the pool. Called with mu held.
+func (c *Client) closeBehind(s *Session) {
+	c.background.Go(func() {
+		_ = s.Close(context.WithoutCancel(c.ctx)) // bounded by the life of the lease, which runs out by itself
+	})
 }

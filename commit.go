@@ -78,7 +78,7 @@ type write struct {
 	tries    int  // flights that took it along
 	out      int  // of these, how many have no outcome yet
 	doubt    bool // of these, some ended without saying whether they were applied
-	applied  bool // of these, one was answered
+	put      bool // of these, one was answered as having succeeded, or more than one may have been applied
 	queued   bool
 	answered bool
 	solo     bool  // shared a transaction that failed; travels alone now
@@ -142,11 +142,11 @@ func (c *committer) abandon(w *write) (last error) {
 	return w.last
 }
 
-// outcome reports whether no attempt of w can be applied any more, and whether one was answered.
-func (c *committer) outcome(w *write) (settled, applied bool) {
+// outcome reports whether no attempt of w can be applied any more, and whether one may have succeeded.
+func (c *committer) outcome(w *write) (settled, put bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return w.out == 0 && !w.doubt, w.applied
+	return w.out == 0 && !w.doubt, w.put
 }
 
 // repeated reports whether w was sent more than once.
@@ -275,7 +275,7 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 		if err != nil {
 			w.last = err
 		} else {
-			w.applied = true
+			w.put = w.put || w.tries > 1 || c.share(f, i, resp).Succeeded
 		}
 		switch {
 		case w.answered:
@@ -331,7 +331,7 @@ func (c *committer) backOffLocked(err error) {
 	c.paused = true
 	wait := min(20*time.Millisecond<<min(c.failures, 6), time.Second)
 	if c.failures == 10 {
-		c.engine.log.Warn("leasehold: etcd does not answer; still trying", zap.Error(err))
+		c.engine.journal.warn("leasehold: etcd does not answer; still trying", zap.Error(err))
 	}
 	c.engine.wg.Go(func() {
 		_ = pause(c.engine.ctx, wait) // ends early only with the engine, which closes the committer

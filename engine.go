@@ -30,18 +30,25 @@ import (
 //	flight        one for each transaction under way, bounded by the committer
 //	revoker       at most revokers; revoke the leases of lost sessions
 //
-// None of them depends on the number of sessions or grants. Locks are taken in the order Session.mu, then
-// keeper.mu, watcher.mu or committer.mu, and none of these is held across the network or user code.
+//	journal.run   one; writes the log, and is not waited for
+//
+// None of them depends on the number of sessions or grants.
+//
+// Locks. None is held across the network, a log or user code. Client.mu, Session.closeMu and Grant.mu are taken first; then
+// one of keeper.mu, watcher.mu, committer.mu, janitor.mu and vigil.mu; then the leaves lease.mu, place.mu, slots.mu, mark.mu,
+// engine.starting and engines.mu.
 type engine struct {
 	client *clientv3.Client
 	mark   *mark
 	clk    *clock.Clock
-	log    *zap.Logger // of the session that started the engine
 
 	ctx    context.Context // ends when nobody needs the engine or the etcd client was closed
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	done   chan struct{} // closed when all goroutines have ended
+	done   chan struct{} // closed when all goroutines but the journal's have ended
+
+	starting sync.Mutex // a leaf
+	stopping bool       // no goroutine is started from outside any more; guarded by starting
 
 	keeper  *keeper
 	watcher *watcher
@@ -49,6 +56,7 @@ type engine struct {
 	janitor *janitor
 	writes  *committer
 	reads   *committer
+	journal *journal // with the log of the session that started the engine
 
 	// users counts sessions, openings and what cleans up after them; guarded by engines.mu. At zero the engine ends.
 	users int
@@ -121,26 +129,30 @@ func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
 		client: client,
 		mark:   m,
 		clk:    clock.New(),
-		log:    log,
 		done:   make(chan struct{}),
 	}
 	// The client's context carries no values or deadline of a caller: NewSession's context bounds the opening only.
 	e.ctx, e.cancel = context.WithCancel(client.Ctx())
-	if !e.clk.CountsSuspend() {
-		log.Warn("leasehold: this platform has no clock that counts suspend: a machine that sleeps believes too long")
-	}
+	e.journal = newJournal(log)
 	e.keeper = newKeeper(e)
 	e.watcher = newWatcher(e)
 	e.vigil = newVigil(e)
 	e.janitor = newJanitor(e)
 	e.writes = newCommitter(e, false)
 	e.reads = newCommitter(e, true)
+	if !e.clk.CountsSuspend() {
+		e.journal.warn("leasehold: this platform has no clock that counts suspend: a machine that sleeps believes too long")
+	}
 	e.wg.Go(e.keeper.run)
 	e.wg.Go(e.watcher.run)
 	e.wg.Go(e.vigil.run)
 	e.wg.Go(e.janitor.run)
+	go e.journal.run(e.ctx)
 	go func() {
 		<-e.ctx.Done()
+		e.starting.Lock()
+		e.stopping = true
+		e.starting.Unlock()
 		e.keeper.failAll(errClientClosed) // none is left unless the client was closed
 		e.writes.close()
 		e.reads.close()
@@ -148,6 +160,18 @@ func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
 		close(e.done)
 	}()
 	return e
+}
+
+// start runs f in a goroutine of the engine, unless that has ended. Only the engine's own goroutines may use wg.Go
+// directly: from outside, the last of them can have ended.
+func (e *engine) start(f func()) bool {
+	e.starting.Lock()
+	defer e.starting.Unlock()
+	if e.stopping {
+		return false
+	}
+	e.wg.Go(f)
+	return true
 }
 
 // enter counts one more user of an engine that has one.
@@ -174,7 +198,7 @@ func (e *engine) leave() bool {
 
 // rolledBack ends every session: tokens handed out before are no longer older than those to come.
 func (e *engine) rolledBack() {
-	e.log.Error("leasehold: the etcd cluster was replaced or went back in time: all sessions of this client are lost")
+	e.journal.warn("leasehold: the etcd cluster was replaced or went back in time: all sessions of this client are lost")
 	e.keeper.failAll(ErrRolledBack)
 }
 

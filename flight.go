@@ -136,14 +136,18 @@ func judge(err error) outcome {
 		return outcomeApplied
 	case errors.Is(err, ErrRolledBack):
 		return outcomeRefused
-	case isAny(err, rpctypes.ErrTooManyRequests, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision,
+	case isAny(err, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision,
 		rpctypes.ErrNotLeader, rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)):
 		return outcomeUnknown
 	}
 	switch codeOf(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition,
-		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated, codes.ResourceExhausted:
+		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated:
 		return outcomeRefused
+	case codes.ResourceExhausted:
+		if errors.Is(err, rpctypes.ErrNoSpace) { // else a limit of the client's own, on the answer to what was applied
+			return outcomeRefused
+		}
 	}
 	return outcomeUnknown
 }

@@ -160,9 +160,6 @@ func (p *place) deleteNow(ctx context.Context) error {
 	}
 	e := p.session.engine
 	settled := p.settled()
-	if !settled {
-		defer e.janitor.search(p) // whatever the delete finds, a late attempt can put the key again
-	}
 	type answer struct {
 		held bool
 		err  error
@@ -173,9 +170,7 @@ func (p *place) deleteNow(ctx context.Context) error {
 	w.handOver(behind)
 	w.done = func(resp *clientv3.TxnResponse, err error) {
 		behind.handedOver(resp)
-		if err == nil && settled {
-			p.freeSlot()
-		}
+		p.deleted(err, settled)
 		if err != nil {
 			answers <- answer{err: err}
 			return
@@ -211,6 +206,9 @@ func (g *Grant) opened() { g.place.session.engine.vigil.verify(g) }
 // saw: somebody has deleted or overwritten the key (R10). Our own writes put our own value under our own lease.
 func (g *Grant) saw(events []*mvccpb.Event) {
 	for _, ev := range events {
+		if ev.GetKv().GetModRevision() < int64(g.place.token) {
+			continue // of an earlier use of the key, told by a member that lags
+		}
 		if ev.GetType() == mvccpb.Event_DELETE || !g.place.intact(ev.GetKv()) {
 			g.taken()
 			return

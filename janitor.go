@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,12 +41,13 @@ type janitor struct {
 
 const revokers = 8
 
-// A search looks for a key that should not exist.
+// A search looks for a key that should not exist; its fields are guarded by janitor.mu.
 type search struct {
 	place   *place
+	since   clock.Instant
 	next    clock.Instant
 	pause   time.Duration
-	settled bool // the last look began after all attempts had their outcome
+	looking bool
 }
 
 type order struct {
@@ -57,10 +59,14 @@ func newJanitor(e *engine) *janitor {
 	return &janitor{engine: e, wake: make(chan struct{}, 1)}
 }
 
-// search begins to look for the key of a place that has been left while attempts to take it were not settled.
+// search begins to look for the key of a place that has been left.
 func (j *janitor) search(p *place) {
+	if p.sought.Swap(true) || p.session.ended() {
+		return
+	}
+	now := j.engine.clk.Now()
 	j.mu.Lock()
-	j.missing = append(j.missing, &search{place: p, next: j.engine.clk.Now()})
+	j.missing = append(j.missing, &search{place: p, since: now, next: now})
 	j.mu.Unlock()
 	select {
 	case j.wake <- struct{}{}:
@@ -73,9 +79,8 @@ func (j *janitor) run() {
 	defer timer.Stop()
 	for {
 		due, wait := j.due()
-		if len(due) > 0 {
-			j.look(due)
-			continue
+		for _, m := range due {
+			j.look(m)
 		}
 		timer.Reset(wait)
 		select {
@@ -87,72 +92,57 @@ func (j *janitor) run() {
 	}
 }
 
-// due returns the searches whose time has come, at most as many as one read takes, and otherwise how long none is due.
+// due returns the searches whose time has come, and how long no other will be. Searches of sessions that have ended fall
+// out. From look to look it waits longer, up to half a term or an eighth of the search's age: a late attempt blocks its
+// name for about a term, one that is later than anybody would think for a fraction of how late it is.
 func (j *janitor) due() (due []*search, wait time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := j.engine.clk.Now()
 	wait = time.Hour
-	kept := j.missing[:0]
+	j.missing = slices.DeleteFunc(j.missing, func(m *search) bool { return m.place.session.ended() })
 	for _, m := range j.missing {
-		if m.place.session.ended() {
-			continue
-		}
-		kept = append(kept, m)
-		if m.next <= now && len(due) < shareLimit {
+		if m.next <= now && !m.looking {
+			m.looking = true
+			m.pause = min(max(2*m.pause, 100*time.Millisecond), max(m.place.session.granted/2, now.Sub(m.since)/8))
+			m.next = now.Add(m.pause/2 + rand.N(m.pause/2+1))
 			due = append(due, m)
 		}
 		wait = min(wait, max(0, m.next.Sub(now)))
 	}
-	clear(j.missing[len(kept):])
-	j.missing = kept
 	return due, wait
 }
 
-// look reads the keys and deletes those that exist. Between looks it waits longer and longer, up to a term: a name
-// is blocked by a late attempt for about that long at most.
-func (j *janitor) look(due []*search) {
-	ops := make([]clientv3.Op, len(due))
-	for i, m := range due {
-		m.settled = m.place.settled()
-		ops[i] = clientv3.OpGet(m.place.key, clientv3.WithKeysOnly())
-	}
-	ctx, cancel := context.WithTimeout(j.engine.ctx, 2*time.Second)
-	defer cancel()
-	resp, err := j.engine.read(ctx, nil, ops...)
-	now := j.engine.clk.Now()
-	finished := make(map[*search]bool)
-	for i, m := range due {
-		m.pause = min(max(2*m.pause, 100*time.Millisecond), m.place.session.granted/2)
-		m.next = now.Add(m.pause/2 + rand.N(m.pause/2+1))
-		if err != nil {
-			continue
-		}
-		if kvs := resp.Responses[i].GetResponseRange().GetKvs(); len(kvs) > 0 {
-			j.engine.log.Info("leasehold: deleting a key that a late attempt left", zap.String("key", m.place.key))
-			m.place.delete(kvs[0].GetCreateRevision(), nil)
-		} else if m.settled {
-			finished[m] = true
-		}
-	}
-	for m := range finished {
-		if m.place.token != 0 { // else a delete that compares nothing was sent, and could be applied to the slot's next key
-			m.place.freeSlot()
-		}
-	}
-	if len(finished) == 0 {
-		return
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	kept := j.missing[:0]
-	for _, m := range j.missing {
-		if !finished[m] {
-			kept = append(kept, m)
-		}
-	}
-	clear(j.missing[len(kept):])
-	j.missing = kept
+// look reads the key, in one read with others, and deletes it if it exists.
+func (j *janitor) look(m *search) {
+	p := m.place
+	settled := p.settled() // before the read: what is put later is found by a later look
+	j.engine.reads.submit(&write{
+		then:   []clientv3.Op{clientv3.OpGet(p.key, clientv3.WithKeysOnly())},
+		wanted: func() bool { return !p.session.ended() },
+		done: func(resp *clientv3.TxnResponse, err error) {
+			var found int64
+			if err == nil {
+				for _, kv := range resp.Responses[0].GetResponseRange().GetKvs() {
+					found = kv.GetCreateRevision()
+				}
+			}
+			finished := err == nil && settled && found == 0
+			j.mu.Lock()
+			m.looking = false
+			if finished {
+				j.missing = slices.DeleteFunc(j.missing, func(o *search) bool { return o == m })
+			}
+			j.mu.Unlock()
+			switch {
+			case found != 0:
+				j.engine.journal.info("leasehold: deleting a key that a late attempt left", zap.String("key", p.key))
+				p.delete(found, nil)
+			case finished && p.token != 0:
+				p.freeSlot() // without a token, a delete was sent that compares nothing, and could hit the slot's next key
+			}
+		},
+	})
 }
 
 // revokeSoon revokes a lease in the background, for at most the time within which it would run out by itself.
@@ -161,15 +151,14 @@ func (e *engine) revokeSoon(lease clientv3.LeaseID, within time.Duration) {
 	j := e.janitor
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if e.ctx.Err() != nil {
-		defer e.leave()
-		return
+	if j.revokers < revokers {
+		if !e.start(j.revoke) {
+			e.leave()
+			return
+		}
+		j.revokers++
 	}
 	j.orders = append(j.orders, order{lease, e.clk.Now().Add(within)})
-	if j.revokers < revokers {
-		j.revokers++
-		e.wg.Go(j.revoke)
-	}
 }
 
 // revoke works on orders until there are none.

@@ -49,6 +49,7 @@ type keeper struct {
 	failures int                      // streams that failed since the last answer
 	turn     int                      // where the search for the next endpoint begins
 	shortest time.Duration            // the shortest term among all sessions so far
+	grown    bool                     // a session was added since the last look
 }
 
 const (
@@ -70,7 +71,8 @@ type renewal struct {
 	at      clock.Instant // next or the expiry, whichever is earlier, as the agenda is ordered
 	asked   bool
 	over    *carrier // the stream over which it was asked last
-	suspect bool     // it stalled a stream: asks over the side stream until answered
+	suspect bool     // it may have stalled a stream: asks over the side stream until answered
+	repeats int      // in a row
 	sent    clock.Instant
 }
 
@@ -89,7 +91,8 @@ func (k *keeper) add(s *Session, sent clock.Instant) {
 	k.mu.Lock()
 	k.sessions[s.id] = s
 	k.shortest = min(s.granted, cmp.Or(k.shortest, s.granted))
-	s.renewal = renewal{place: -1, sent: sent, next: sent.Add(renewAfter(s.granted, rand.Float64()))}
+	s.renewal = renewal{place: -1, sent: sent, next: sent.Add(s.allow.renewAfter(s.granted, rand.Float64()))}
+	k.grown = true
 	k.scheduleLocked(s)
 	k.mu.Unlock()
 	k.kick()
@@ -177,6 +180,10 @@ func (k *keeper) attend() (expired []*Session, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.engine.clk.Now()
+	if k.grown && k.main == nil {
+		k.main = k.openLocked(now) // so that the first renewal finds it open
+	}
+	k.grown = false
 	for len(k.agenda) > 0 {
 		s := k.agenda[0]
 		r := &s.renewal
@@ -207,7 +214,8 @@ func (k *keeper) attend() (expired []*Session, wait time.Duration) {
 func (k *keeper) askLocked(s *Session, now clock.Instant) {
 	r := &s.renewal
 	if r.asked && r.over != nil && !r.over.dead {
-		if r.over.headIs(s) {
+		// The head of a stalled stream may be what stalls it, and so may be one that is overdue again: it asks by itself.
+		if r.repeats++; r.repeats > 1 || r.over.headIs(s) {
 			r.suspect = true
 		}
 		k.stalledLocked(r.over)
@@ -219,10 +227,12 @@ func (k *keeper) askLocked(s *Session, now clock.Instant) {
 	if *way == nil {
 		*way = k.openLocked(now)
 	}
-	r.asked, r.over = true, *way
+	r.next = now.Add(s.allow.patience(s.granted, k.trip))
+	if r.asked, r.over = true, *way; r.over == nil {
+		return
+	}
 	r.over.queue = append(r.over.queue, s)
 	r.over.link.kick()
-	r.next = now.Add(patience(s.granted, k.trip))
 }
 
 // stalledLocked stops giving renewals to a stream; it stays open for its answers.
@@ -231,7 +241,7 @@ func (k *keeper) stalledLocked(c *carrier) {
 		return
 	}
 	c.stalled = true
-	k.engine.log.Info("leasehold: a keepalive stream does not answer: moving to another member",
+	k.engine.journal.info("leasehold: a keepalive stream does not answer: moving to another member",
 		zap.String("endpoint", c.link.endpoint), zap.Int("unanswered", c.unanswered()))
 	k.dropLocked(c)
 }
@@ -246,7 +256,8 @@ func (k *keeper) dropLocked(c *carrier) {
 	}
 }
 
-// openLocked opens a stream over the member that looks best: not one of a stalled stream, not one that has just failed.
+// openLocked opens a stream over the member that looks best: not one of a stalled stream, not one that has just failed. It
+// returns nil if the etcd client has no endpoints (SetEndpoints can do that).
 func (k *keeper) openLocked(now clock.Instant) *carrier {
 	endpoints := k.engine.client.Endpoints()
 	best, bestCost := "", 0
@@ -267,9 +278,15 @@ func (k *keeper) openLocked(now clock.Instant) *carrier {
 			best, bestCost = endpoint, cost
 		}
 	}
+	if best == "" {
+		return nil
+	}
 	k.turn++
 	open := 0
 	for _, c := range slices.Backward(k.carriers) {
+		if c.dead || c == k.main || c == k.side {
+			continue
+		}
 		if open++; open >= carrierLimit {
 			k.endLocked(c)
 		}

@@ -36,10 +36,11 @@ type place struct {
 	key     string
 	acquire *write // how the key is put; set before the place can be left
 	token   Token  // the create revision; 0 until known
-	absent  bool   // the answer said that the key was not put
+	floor   int64  // what the token must be above: the store had come as far before the key was put
 
-	left  atomic.Bool // the place was given up or released
-	freed atomic.Bool // the slot was given back
+	left   atomic.Bool // the place was given up or released
+	freed  atomic.Bool // the slot was given back
+	sought atomic.Bool // the janitor looks for the key
 
 	// signal wakes the waiter; holds one. The fields below it are guarded by mu, a leaf.
 	signal chan struct{}
@@ -54,7 +55,7 @@ type place struct {
 // newPlace prepares a place, which the caller has counted in the session's load; nothing is sent.
 func (s *Session) newPlace(name, value string) *place {
 	dir := lineDir(s.cfg.Prefix, name)
-	p := &place{session: s, name: name, dir: dir, value: value, signal: make(chan struct{}, 1)}
+	p := &place{session: s, name: name, dir: dir, value: value, floor: s.engine.mark.floor(), signal: make(chan struct{}, 1)}
 	p.slot = s.slots.take(p)
 	p.key = placeKey(dir, s.id, p.slot)
 	return p
@@ -134,14 +135,16 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 		if len(own) == 0 {
 			return ahead{}, errOddAnswer
 		}
-		p.took(own[0])
+		if err := p.took(own[0]); err != nil {
+			return ahead{}, err
+		}
 		return p.readLine(ctx)
 	}
 	line := resp.Responses[1].GetResponseRange()
 	a := ahead{all: line.GetCount() <= 2}
 	for _, kv := range line.GetKvs() {
 		if string(kv.GetKey()) == p.key {
-			p.took(kv)
+			err = p.took(kv)
 		} else {
 			a.keys = append(a.keys, string(kv.GetKey()))
 		}
@@ -149,18 +152,24 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 	if p.token == 0 {
 		return ahead{}, errOddAnswer
 	}
-	return a, nil
+	return a, err
 }
 
 // errOddAnswer: the store contradicts itself; nothing that follows from the answer can be believed.
 var errOddAnswer = errors.New("etcd answered without the key that it has just put or compared")
 
 // took notes the token, from the key itself and not from a header, which tells nothing if the request was sent twice (R8).
-func (p *place) took(kv *mvccpb.KeyValue) {
+// A token that is not above all that was seen before comes from a store that went back by just so much.
+func (p *place) took(kv *mvccpb.KeyValue) error {
 	p.token = Token(kv.GetCreateRevision())
+	if int64(p.token) <= p.floor {
+		p.session.engine.rolledBack()
+		return ErrRolledBack
+	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.mod = kv.GetModRevision()
-	p.mu.Unlock()
+	return nil
 }
 
 // refused turns an error of an acquire into what callers branch on: etcd refuses a key whose lease it does not know.
@@ -219,12 +228,9 @@ func (p *place) leave() {
 	defer behind.lookYourself() // again when the key is known to be gone
 	writes := p.session.engine.writes
 	writes.abandon(p.acquire)
-	settled, applied := writes.outcome(p.acquire)
+	settled, put := writes.outcome(p.acquire)
 	switch {
-	case !settled:
-		p.delete(int64(p.token), behind)
-		p.session.engine.janitor.search(p)
-	case applied && !p.absent:
+	case !settled || put || p.token != 0:
 		p.delete(int64(p.token), behind)
 	default:
 		p.freeSlot() // nothing was put, and nothing will be
@@ -234,14 +240,24 @@ func (p *place) leave() {
 // delete deletes the key in the background, until the answer is known or the session has ended. created is its create
 // revision, or 0 if that is unknown: then the key is ours because nobody else can have its name. behind, if not nil, is told.
 func (p *place) delete(created int64, behind *place) {
+	settled := p.settled()
 	w := p.deletion(created)
 	w.done = func(_ *clientv3.TxnResponse, err error) {
 		behind.lookYourself()
-		if err == nil && created != 0 && p.settled() {
-			p.freeSlot()
-		}
+		p.deleted(err, settled && created != 0)
 	}
 	p.session.engine.writes.submit(w)
+}
+
+// deleted takes the outcome of a deletion. settled: before the deletion was sent, all attempts to put the key had their
+// outcome, so that with its answer the key is gone for good. Otherwise, or when etcd refuses the deletion (a permission
+// that is missing for a while), the key is looked for.
+func (p *place) deleted(err error, settled bool) {
+	if err == nil && settled {
+		p.freeSlot()
+		return
+	}
+	p.session.engine.janitor.search(p)
 }
 
 // deletion compares the create revision, and only that: neither a foreign value nor a stripped lease makes the key less

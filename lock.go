@@ -86,7 +86,11 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, g *Grant)
 		// The release is due even though ctx may have ended; when it takes too long it goes on behind.
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWait)
 		defer cancel()
-		if rerr := g.Release(rctx); rerr != nil && rctx.Err() == nil {
+		defer context.AfterFunc(ctx, func() {
+			_ = pause(rctx, releaseGrace)
+			cancel()
+		})()
+		if rerr := g.Release(rctx); rerr != nil && rctx.Err() == nil && !errors.Is(rerr, ErrReleased) {
 			err = errors.Join(err, rerr)
 		}
 	}()
@@ -96,8 +100,8 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, g *Grant)
 	return fn(fctx, g)
 }
 
-// releaseWait is how long Do waits for the answer to its release.
-const releaseWait = 5 * time.Second
+// releaseWait is how long Do waits for the answer to its release, and releaseGrace how long after its context has ended.
+const releaseWait, releaseGrace = 5 * time.Second, 500 * time.Millisecond
 
 func (s *Session) holder(opts []LockOption) string {
 	o := lockOptions{holder: s.cfg.Holder}
@@ -185,9 +189,7 @@ func (p *place) take(ctx context.Context) error {
 	}
 	holder := answer[0]
 	if string(holder.GetKey()) != p.key {
-		p.absent = true
 		return &LockedError{Name: p.name, Holder: string(holder.GetValue()), Token: Token(holder.GetCreateRevision())}
 	}
-	p.took(holder) // put by this attempt or by one before it
-	return nil
+	return p.took(holder) // put by this attempt or by one before it
 }

@@ -34,7 +34,7 @@ func (m *mark) floor() int64 {
 
 // linearizable judges the header of a linearizable answer whose request was sent when the floor was floor. It
 // returns ErrRolledBack if the answer shows another cluster or an earlier time than was seen, and from then on until the
-// store has passed the highest revision ever seen: only then are the tokens to come larger than all those before.
+// store has come to the highest revision ever seen: only then are the tokens to come larger than all those before.
 func (m *mark) linearizable(h *pb.ResponseHeader, floor int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +44,7 @@ func (m *mark) linearizable(h *pb.ResponseHeader, floor int64) error {
 	rev := h.GetRevision()
 	if revealed := h.GetClusterId() != m.cluster || rev < floor; revealed || m.behind {
 		// Even an answer above the mark ends the sessions of before if it is the one that reveals the change.
-		m.behind = rev <= m.highest
+		m.behind = rev < m.highest // at the mark, the next revision is above it
 		if !m.behind {
 			m.cluster, m.highest = h.GetClusterId(), rev
 		}

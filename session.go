@@ -40,6 +40,7 @@ type Session struct {
 	slots     slots        // what makes the keys of the places different
 	load      atomic.Int64 // places taken or about to be
 	opened    clock.Instant
+	lent      atomic.Bool            // the pool has handed it out: it does not close it when it is empty
 	pool      atomic.Pointer[Client] // told when load has fallen to zero; nil: none
 
 	// The end by Close or Abandon, whichever comes first.
@@ -47,6 +48,7 @@ type Session struct {
 	closing chan struct{} // nil until then; closed when the lease is known to be gone or given up
 	closed  error         // what Close found; written before closing is closed, as is last
 	last    bool          // the engine ends with this session
+	quiet   atomic.Bool   // Abandon was called: nothing is sent
 }
 
 // NewSession asks etcd for a lease and keeps it alive until the session is lost or closed. It costs one round trip. ctx
@@ -109,6 +111,7 @@ func (e *engine) open(ctx context.Context, cfg Config) (*Session, error) {
 		s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(e.ctx))
 		e.keeper.add(s, sent)
 		if e.ctx.Err() != nil {
+			e.enter()               // announce gives back the use that the caller gives back, too
 			s.lose(errClientClosed) // closed while the session opened: failAll may have missed it
 			return nil, errClientClosed
 		}
@@ -137,7 +140,7 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 	for try := 0; ; try++ {
 		id := rand.Int64() | 1 // never 0, which would make the server choose
 		e.enter()
-		e.wg.Go(func() {
+		attempt := func() {
 			defer e.leave()
 			sent := e.clk.Now() // R1
 			resp, err := pb.NewLeaseClient(e.client.ActiveConnection()).LeaseGrant(attempts, &pb.LeaseGrantRequest{ID: id, TTL: int64(ttl / time.Second)})
@@ -153,10 +156,14 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 				}
 			case <-attempts.Done():
 			}
-			if err == nil || judge(err) == outcomeUnknown {
+			if resp != nil || judge(err) == outcomeUnknown {
 				e.revokeSoon(clientv3.LeaseID(id), unclaimedFor)
 			}
-		})
+		}
+		if !e.start(attempt) {
+			e.leave()
+			return fail(errClientClosed)
+		}
 		timer := time.NewTimer(min(250*time.Millisecond<<min(try, 3), 2*time.Second))
 		select {
 		case a := <-answers:
@@ -246,12 +253,15 @@ func (s *Session) announce() {
 	s.announced.Do(func() {
 		defer s.engine.leave()
 		reason := s.reason()
+		s.cancel(reason) // first: whatever else is held up, the holders are told (R4)
 		s.engine.keeper.remove(s)
-		s.cancel(reason)
 		s.engine.watcher.prune()
 		if !errors.Is(reason, ErrClosed) { // otherwise Close and Abandon see to the lease, and a closed client cannot
-			s.cfg.Logger.Warn("leasehold: session lost", zap.Int64("lease", int64(s.id)), zap.Error(reason))
-			s.engine.revokeSoon(s.id, s.granted)
+			s.engine.journal.write(s.cfg.Logger, zap.WarnLevel, "leasehold: session lost",
+				[]zap.Field{zap.String("lease", fmt.Sprintf("%x", int64(s.id))), zap.Error(reason)})
+			if !s.quiet.Load() {
+				s.engine.revokeSoon(s.id, s.granted)
+			}
 		}
 	})
 }
@@ -300,13 +310,18 @@ func (s *Session) startClosing() {
 		s.last = e.leave()
 		close(s.closing)
 	default:
-		e.wg.Go(func() {
-			if err := e.revoke(e.ctx, s.id, s.granted); err != nil {
+		revoke := func() {
+			if err := e.revoke(e.ctx, s.id, s.granted); e.client.Ctx().Err() != nil {
+				s.closed = fmt.Errorf("leasehold: close session: %w", errClientClosed)
+			} else if err != nil {
 				s.closed = fmt.Errorf("leasehold: close session: revoke the lease: %w", err)
 			}
 			s.last = e.leave()
 			close(s.closing)
-		})
+		}
+		if !e.start(revoke) {
+			revoke() // the engine has ended with the etcd client: it returns at once
+		}
 	}
 }
 
@@ -320,5 +335,6 @@ func (s *Session) Abandon() {
 	}
 	s.closing = make(chan struct{})
 	close(s.closing)
+	s.quiet.Store(true)
 	s.lose(ErrClosed)
 }

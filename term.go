@@ -34,17 +34,23 @@ func (a allowance) expiry(sent clock.Instant, granted time.Duration) clock.Insta
 	return sent.Add(time.Duration(held) - a.margin)
 }
 
-// renewAfter is how long after a send the next renewal goes out: a third of the term, shortened by up to a tenth so that
-// the sends of many sessions spread (R12). jitter is in [0, 1).
-func renewAfter(granted time.Duration, jitter float64) time.Duration {
-	return time.Duration(float64(granted/3) * (1 - jitter/10))
+// held is how long the holder acts on a term: from the send to the expiry.
+func (a allowance) held(granted time.Duration) time.Duration {
+	return a.expiry(0, granted).Sub(0)
+}
+
+// renewAfter is how long after a send the next renewal goes out: a third of the term, or half of what the holder makes of
+// it if its allowances are large, shortened by up to a tenth so that the sends of many sessions spread (R12). jitter is in [0, 1).
+func (a allowance) renewAfter(granted time.Duration, jitter float64) time.Duration {
+	return time.Duration(float64(min(granted/3, a.held(granted)/2)) * (1 - jitter/10))
 }
 
 // patience is how long an unanswered renewal is waited for before it is repeated elsewhere: a few round trips, but
-// between a ninth and a quarter of the term. With the first send at a third of the term, that leaves two to six more
-// tries before the expiry (R12).
-func patience(granted, roundTrip time.Duration) time.Duration {
-	return min(max(4*roundTrip, granted/9), granted/4)
+// between a sixth and three eighths of what is left of the term when a renewal goes out. That leaves two to six more tries
+// before the expiry (R12).
+func (a allowance) patience(granted, roundTrip time.Duration) time.Duration {
+	window := a.held(granted) - a.renewAfter(granted, 0)
+	return min(max(4*roundTrip, window/6), 3*window/8)
 }
 
 // smoothed is the moving average of round trips; the first sample counts in full.

@@ -61,11 +61,11 @@ func (e *engine) inspectServers() {
 		status, err := e.client.Status(ctx, endpoint)
 		cancel()
 		if err != nil {
-			e.log.Debug("leasehold: the version of a member is not known", zap.String("endpoint", endpoint), zap.Error(err))
+			e.journal.info("leasehold: the version of a member is not known", zap.String("endpoint", endpoint), zap.Error(err))
 			continue
 		}
 		for _, w := range versionWarnings(status.Version) {
-			e.log.Warn("leasehold: etcd server "+w, zap.String("endpoint", endpoint), zap.String("version", status.Version))
+			e.journal.warn("leasehold: etcd server "+w, zap.String("endpoint", endpoint), zap.String("version", status.Version))
 		}
 	}
 }

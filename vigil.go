@@ -3,7 +3,6 @@
 package leasehold
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -17,9 +16,8 @@ type vigil struct {
 	engine *engine
 	wake   chan struct{} // holds one
 
-	mu     sync.Mutex
-	young  []*Grant // by age, oldest first; released ones stay until their time
-	unsure []*Grant // to be read
+	mu    sync.Mutex
+	young []*Grant // by age, oldest first; released ones stay until their time
 }
 
 // youth is the age at which a grant is put under watch.
@@ -40,12 +38,20 @@ func (v *vigil) add(g *Grant) {
 	}
 }
 
-// verify reads the grant's key soon.
+// verify reads the grant's key, in one read with others.
 func (v *vigil) verify(g *Grant) {
-	v.mu.Lock()
-	v.unsure = append(v.unsure, g)
-	v.mu.Unlock()
-	v.kick()
+	v.engine.reads.submit(&write{
+		then:   []clientv3.Op{clientv3.OpGet(g.place.key)},
+		wanted: func() bool { return g.ended.Load() == nil && !g.place.session.ended() },
+		done: func(resp *clientv3.TxnResponse, err error) {
+			if err != nil {
+				return // refused: the watch, which needs the same permission, will be as well, and says so
+			}
+			if kvs := resp.Responses[0].GetResponseRange().GetKvs(); len(kvs) == 0 || !g.place.intact(kvs[0]) {
+				g.taken()
+			}
+		},
+	})
 }
 
 func (v *vigil) kick() {
@@ -60,9 +66,6 @@ func (v *vigil) run() {
 	defer timer.Stop()
 	for {
 		timer.Reset(v.mature())
-		if v.read() {
-			continue
-		}
 		select {
 		case <-timer.C:
 		case <-v.wake:
@@ -79,7 +82,7 @@ func (v *vigil) mature() time.Duration {
 	now := v.engine.clk.Now()
 	for len(v.young) > 0 {
 		g := v.young[0]
-		if g.Valid() {
+		if g.ended.Load() == nil && !g.place.session.ended() {
 			if age := now.Sub(g.since); age < youth {
 				return youth - age
 			}
@@ -99,38 +102,4 @@ func (g *Grant) startWatch() {
 	if g.ended.Load() == nil {
 		g.watch = p.session.engine.watcher.watch(p.session, p.key, "", p.key, g)
 	}
-}
-
-// read reads the keys of some grants that are not known to be intact. It reports whether there are more.
-func (v *vigil) read() (more bool) {
-	v.mu.Lock()
-	batch := v.unsure[:min(len(v.unsure), shareLimit)]
-	v.unsure = v.unsure[len(batch):]
-	more = len(v.unsure) > 0
-	v.mu.Unlock()
-	if len(batch) == 0 {
-		return false
-	}
-	ops := make([]clientv3.Op, len(batch))
-	for i, g := range batch {
-		ops[i] = clientv3.OpGet(g.place.key)
-	}
-	ctx, cancel := context.WithTimeout(v.engine.ctx, 2*time.Second)
-	defer cancel()
-	resp, err := v.engine.read(ctx, nil, ops...)
-	if err != nil {
-		if pause(v.engine.ctx, 100*time.Millisecond) == nil {
-			v.mu.Lock()
-			v.unsure = append(v.unsure, batch...)
-			v.mu.Unlock()
-		}
-		return true
-	}
-	for i, g := range batch {
-		kvs := resp.Responses[i].GetResponseRange().GetKvs()
-		if len(kvs) == 0 || !g.place.intact(kvs[0]) {
-			g.taken()
-		}
-	}
-	return more
 }

@@ -190,6 +190,9 @@ func (w *waiter) look() (first, read, whole bool, err error) {
 	}
 	read, whole = s.stale, s.passed || s.whole
 	s.stale, s.passed = false, false
+	if read && s.whole {
+		clear(s.went) // what goes from here on can overtake the answer of the read
+	}
 	return !read && s.whole && s.synced && len(s.ahead) == 0, read, whole, nil
 }
 
@@ -244,25 +247,40 @@ func (p *place) opened() {
 	p.tell(func(s *sightings) { s.stale, s.synced = true, false })
 }
 
-// saw takes events of the own key, of the key ahead or of the whole line. They come in the order of their revisions.
+// saw takes events of the own key, of the key ahead or of the whole line. They come in the order of their revisions, and those
+// of one revision come together, so they are taken together: a transaction that removes the key ahead and the own one
+// must not look like the one without the other.
+//
+// "From now" is the now of the member that serves the watch, which may lag: what happened before the own key was put
+// comes too, and says nothing. A key that was deleted then may have come back, still ahead.
 func (p *place) saw(events []*mvccpb.Event) {
+	var gone bool
+	var went []string
 	for _, ev := range events {
 		kv := ev.GetKv()
-		key := string(kv.GetKey())
-		switch deleted := ev.GetType() == mvccpb.Event_DELETE; {
-		case key == p.key && (deleted || !p.intact(kv)):
-			p.tell(func(s *sightings) { s.gone = true })
+		deleted := ev.GetType() == mvccpb.Event_DELETE
+		switch {
+		case kv.GetModRevision() < int64(p.token):
+		case string(kv.GetKey()) == p.key:
+			gone = gone || deleted || !p.intact(kv)
 		case deleted:
-			p.tell(func(s *sightings) {
-				if s.whole {
-					s.went[key] = true
-					delete(s.ahead, key)
-				} else {
-					s.stale, s.passed = true, true
-				}
-			})
+			went = append(went, string(kv.GetKey()))
 		}
 	}
+	if !gone && len(went) == 0 {
+		return
+	}
+	p.tell(func(s *sightings) {
+		s.gone = s.gone || gone
+		if len(went) > 0 && !s.whole {
+			s.stale, s.passed = true, true
+			return
+		}
+		for _, key := range went {
+			s.went[key] = true
+			delete(s.ahead, key)
+		}
+	})
 }
 
 var _ subscriber = (*place)(nil)

@@ -51,7 +51,8 @@ const (
 	refusedPause = time.Second
 )
 
-// A watch is one subscription. Its subscriber's methods are called from one goroutine at a time; they must not block.
+// A watch is one subscription. Its subscriber's methods are called from the goroutines of streams; they must not block. The
+// last call from a broken stream can overlap the first from the next.
 type watch struct {
 	id         int64
 	key, end   string // end "": the key alone
@@ -81,6 +82,10 @@ func (w *watcher) watch(s *Session, key, end, ownKey string, to subscriber) *wat
 	w.mu.Lock()
 	w.lastID++
 	sub := &watch{id: w.lastID, key: key, end: end, subscriber: to, session: s, ownKey: ownKey}
+	if s.ended() {
+		w.mu.Unlock()
+		return sub // whoever waits for it knows of the end
+	}
 	w.watches[sub.id] = sub
 	stream := w.stream
 	if stream != nil {
@@ -181,38 +186,48 @@ func (w *watcher) attend() time.Duration {
 		w.breaks, w.again = 0, now
 		return watchIdle
 	}
+	retry := w.retryRefusedLocked(now)
 	if wait := silence - now.Sub(s.heard); wait > 0 {
-		w.retryRefusedLocked(now)
-		return min(wait, silence)
+		return min(wait, retry)
 	}
 	if s.asked == 0 {
 		s.asked = now
 		s.progress = true
 		s.link.kick()
-		return 2 * silence
+		return min(2*silence, retry)
 	}
 	if wait := 2*silence - now.Sub(s.asked); wait > 0 {
-		return wait
+		return min(wait, retry)
 	}
-	w.engine.log.Info("leasehold: a watch stream does not answer: moving to another member", zap.String("endpoint", s.link.endpoint))
+	w.engine.journal.info("leasehold: a watch stream does not answer: moving to another member", zap.String("endpoint", s.link.endpoint))
 	w.breakLocked(s)
 	w.openLocked(now)
 	return silence
 }
 
-// retryRefusedLocked asks again for watches that were refused a while ago.
-func (w *watcher) retryRefusedLocked(now clock.Instant) {
+// retryRefusedLocked asks again for watches that were refused a while ago, and returns how long there is none.
+func (w *watcher) retryRefusedLocked(now clock.Instant) time.Duration {
+	wait := watchIdle
 	for _, sub := range w.watches {
-		if sub.refused != 0 && sub.refused <= now {
+		switch {
+		case sub.refused == 0:
+		case sub.refused <= now:
 			sub.refused = 0
 			w.stream.orders = append(w.stream.orders, sub.id)
 			w.stream.link.kick()
+		default:
+			wait = min(wait, sub.refused.Sub(now))
 		}
 	}
+	return wait
 }
 
 func (w *watcher) openLocked(now clock.Instant) {
 	endpoints := w.engine.client.Endpoints()
+	if len(endpoints) == 0 { // SetEndpoints can do that
+		w.backOffLocked()
+		return
+	}
 	s := &watchStream{watcher: w, heard: now}
 	for id, sub := range w.watches {
 		sub.sent, sub.refused = false, 0

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -70,6 +72,13 @@ func (w *watcher) learnNamespace(ctx context.Context, conn *grpc.ClientConn) err
 			}
 		}
 	}
+	// The subscribers find out by reading that their keys are gone, which no watch will tell them.
+	w.mu.Lock()
+	watches := slices.Collect(maps.Values(w.watches))
+	w.mu.Unlock()
+	for _, sub := range watches {
+		sub.subscriber.opened()
+	}
 	return errNoOwnKey
 }
 
@@ -112,7 +121,6 @@ func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 	}
 	w.mu.Lock()
 	s.heard, s.asked = w.engine.clk.Now(), 0
-	w.breaks = 0
 	id := answer.GetWatchId()
 	if answer.GetCreated() && len(s.creating) > 0 {
 		id = s.creating[0] // a refusal carries no id
@@ -124,21 +132,29 @@ func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 		return
 	}
 	if answer.GetCanceled() {
-		// Refused, or ended by the server (compaction under a slow watch): it begins anew, soon.
+		// Refused, or ended by the server (compaction under a slow watch): it begins anew, soon, and under another id,
+		// because the server may go on to count the old one as taken.
+		delete(w.watches, sub.id)
+		w.lastID++
+		sub.id = w.lastID
+		w.watches[sub.id] = sub
 		sub.sent = false
 		sub.refused = w.engine.clk.Now().Add(refusedPause)
 		if !sub.warned {
 			sub.warned = true
-			w.engine.log.Warn("leasehold: etcd refused or ended a watch; trying again",
+			w.engine.journal.warn("leasehold: etcd refused or ended a watch; trying again",
 				zap.String("key", sub.key), zap.String("reason", answer.GetCancelReason()))
 		}
 		if reauthenticates(answer.GetCancelReason()) {
 			w.breakLocked(s) // a new stream brings a new token
-			w.again = w.engine.clk.Now()
+			w.backOffLocked()
 		}
 		w.mu.Unlock()
 		w.kick()
 		return
+	}
+	if answer.GetCreated() {
+		w.breaks = 0
 	}
 	namespace := w.namespace
 	w.mu.Unlock()
@@ -169,12 +185,16 @@ func (s *watchStream) closed(_ *watchLink, err error) {
 		return // broken off by us
 	}
 	w.breakLocked(s)
-	w.engine.log.Info("leasehold: a watch stream ended", zap.String("endpoint", s.link.endpoint), zap.Error(err))
-	now := w.engine.clk.Now()
-	w.again = now
+	w.engine.journal.info("leasehold: a watch stream ended", zap.String("endpoint", s.link.endpoint), zap.Error(err))
+	w.backOffLocked()
+	w.kick()
+}
+
+// backOffLocked sets when the next stream is opened: at once, but after breaks in a row later and later.
+func (w *watcher) backOffLocked() {
+	w.again = w.engine.clk.Now()
 	if w.breaks > 0 {
-		w.again = now.Add(min(10*time.Millisecond<<min(w.breaks, 8), time.Second))
+		w.again = w.again.Add(min(10*time.Millisecond<<min(w.breaks, 8), time.Second))
 	}
 	w.breaks++
-	w.kick()
 }
