@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc/grpclog"
 )
 
 // startTimeout bounds [Start]: two orders of magnitude above what a start takes on a quiet machine.
@@ -33,26 +31,17 @@ type Cluster struct {
 	members []*Member
 	tls     *peerTLS // nil for a single member
 
-	mu      sync.Mutex
-	token   string // names the cluster; a replaced cluster gets another one
-	closed  bool
-	clients map[*Client]struct{} // not yet closed
+	mu       sync.Mutex
+	token    string // names the cluster; a replaced cluster gets another one
+	replaced int    // how often the cluster was replaced
+	saves    int    // how often its data was saved
+	closed   bool
+	clients  map[*Client]struct{} // not yet closed
+	auth     bool                 // authentication is on: the operator logs in as root
 
 	closeOnce sync.Once
 	closeErr  error
 }
-
-// quietGRPC takes gRPC's default logger, which prints errors to stderr, out of the way: connections that fail are
-// what these tests are about.
-var quietGRPC = sync.OnceFunc(func() {
-	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
-		grpclog.SetLoggerV2(grpclog.NewLoggerV2(discard{}, discard{}, discard{}))
-	}
-})
-
-type discard struct{}
-
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 // Start starts a cluster, waits until it serves, and stops it when the test ends. It ends the test if that fails.
 func Start(t testing.TB, o Options) *Cluster {
@@ -78,7 +67,6 @@ func StartCluster(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	quietGRPC()
 	for range startAttempts - 1 {
 		c, err := startOnce(ctx, o)
 		if !errors.Is(err, syscall.EADDRINUSE) {
@@ -163,31 +151,48 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Member, error) {
 	return leader, nil
 }
 
-// Agree reports whether all running members follow one leader.
-func (c *Cluster) Agree() bool {
-	leader := c.Leader()
-	if leader == nil {
-		return false
+// Settle waits until all running members follow one leader and have applied all that it had committed when Settle
+// began to look. A member that is paused or cut off keeps it from settling.
+func (c *Cluster) Settle(ctx context.Context) error {
+	leader, err := c.WaitLeader(ctx)
+	if err != nil {
+		return err
 	}
-	for _, m := range c.members {
-		if s := m.server.Load(); s != nil && uint64(s.etcd.Server.Leader()) != leader.ID() {
+	var committed uint64
+	if s := leader.server.Load(); s != nil {
+		committed = s.etcd.Server.CommittedIndex()
+	}
+	settled := func() bool {
+		leader := c.Leader()
+		if leader == nil {
 			return false
 		}
+		for _, m := range c.members {
+			s := m.server.Load()
+			if s != nil && (uint64(s.etcd.Server.Leader()) != leader.ID() || s.etcd.Server.AppliedIndex() < committed) {
+				return false
+			}
+		}
+		return true
 	}
-	return true
+	if err := waitUntil(ctx, settled); err != nil {
+		return fmt.Errorf("leaseholdtest: settle: %w", err)
+	}
+	return nil
 }
 
 // RestartAll starts the members that are not running, all at once, and waits until they serve.
 func (c *Cluster) RestartAll(ctx context.Context) error {
 	return c.eachMember(func(m *Member) error {
-		if m.Running() {
-			return nil
+		s, err := m.start(ctx)
+		if err != nil {
+			return fmt.Errorf("leaseholdtest: restart %s: %w", m, err)
 		}
-		return m.Restart(ctx)
+		return m.waitReady(ctx, s)
 	})
 }
 
-// StopAll stops all members in order, as [Member.Stop] does.
+// StopAll stops all members at once, as [Member.Stop] does.
 func (c *Cluster) StopAll(ctx context.Context) error {
 	return c.eachMember(func(m *Member) error { return m.Stop(ctx) })
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"google.golang.org/grpc"
 )
 
@@ -40,6 +41,10 @@ type Member struct {
 	links  map[*Link]struct{} // of clients, to this member
 	paused bool
 }
+
+// Members preallocate two segments of their log, of 64 MB each by default: more than a test writes, and memory where
+// temporary files are kept in memory.
+func init() { wal.SegmentSizeBytes = 4 << 20 }
 
 // server is one run of a member.
 type server struct {
@@ -107,6 +112,11 @@ func (m *Member) Restart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("leaseholdtest: restart %s: %w", m, err)
 	}
+	return m.waitReady(ctx, s)
+}
+
+// waitReady waits until a run of the member serves clients.
+func (m *Member) waitReady(ctx context.Context, s *server) error {
 	select {
 	case <-s.etcd.Server.ReadyNotify():
 		return nil
@@ -119,6 +129,7 @@ func (m *Member) Restart(ctx context.Context) error {
 	}
 }
 
+// restart is Restart without the wait.
 func (m *Member) restart(ctx context.Context) (*server, error) {
 	if err := m.lock(ctx); err != nil {
 		return nil, err
@@ -126,6 +137,18 @@ func (m *Member) restart(ctx context.Context) (*server, error) {
 	defer m.unlock()
 	if m.Running() {
 		m.stop()
+	}
+	return m.launch()
+}
+
+// start starts the member if it does not run, without waiting until it serves.
+func (m *Member) start(ctx context.Context) (*server, error) {
+	if err := m.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer m.unlock()
+	if s := m.server.Load(); s != nil {
+		return s, nil
 	}
 	return m.launch()
 }

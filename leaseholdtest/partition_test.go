@@ -8,81 +8,118 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"example.com/leasehold/leaseholdtest"
 )
 
-func TestPartition(t *testing.T) {
+func TestIsolate_LeaderIsReplacedAndRejoins(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
-	leader, err := c.WaitLeader(within(t))
-	if err != nil {
-		t.Fatal(err)
+	old := leaderOf(t, c)
+	cut := c.ClientWith(t, leaseholdtest.ClientOptions{Members: []*leaseholdtest.Member{old}})
+	must(t, <-putting(t, cut))
+	c.Isolate(old)
+	leaseholdtest.Eventually(t, long, "another member leads", func() bool { return c.Leader() != nil && c.Leader() != old })
+	leaseholdtest.Eventually(t, long, "the isolated member has stepped down", func() bool { return !old.Leads() })
+	// The client is connected, and gets answers that need no quorum only.
+	if _, err := cut.Status(within(t, long), cut.Endpoints()[0]); err != nil {
+		t.Errorf("an isolated member does not answer its client: %v", err)
 	}
-	start := time.Now()
-	c.Isolate(leader)
-	if err := leaseholdtestWait(t, func() bool { l := c.Leader(); return l != nil && l != leader }); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("isolated", time.Since(start))
-	start = time.Now()
-	c.Rejoin(leader)
-	if err := leaseholdtestWait(t, func() bool { return c.Agree() }); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("rejoined", time.Since(start))
-	start = time.Now()
-	if err := c.LoseQuorum(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("lost", time.Since(start))
-	start = time.Now()
-	if _, err := c.RegainQuorum(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("regained", time.Since(start))
-	start = time.Now()
-	leader, _ = c.WaitLeader(within(t))
-	next := c.Member((leader.Index() + 1) % 3)
-	if err := c.MoveLeader(within(t), next); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("moved", time.Since(start))
-	start = time.Now()
-	next.Pause()
-	if err := leaseholdtestWait(t, func() bool { l := c.Leader(); return l != nil && l != next }); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("paused", time.Since(start))
-	start = time.Now()
-	next.Resume()
-	if err := leaseholdtestWait(t, func() bool { return c.Agree() }); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("resumed", time.Since(start))
+	c.Rejoin(old)
+	must(t, c.Settle(within(t, long)))
+	_, err := cut.Get(within(t, long), "key")
+	must(t, err)
 }
 
-func TestForwardedRenewal(t *testing.T) {
+// A follower forwards renewals to the leader in requests that do not name their sender. A cut must stop them too.
+func TestCut_StopsForwardedRenewals(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
-	leader, err := c.WaitLeader(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	follower := c.Member((leader.Index() + 1) % 3)
+	leader, follower := leaderOf(t, c), followers(t, c)[0]
 	cl := c.ClientWith(t, leaseholdtest.ClientOptions{Members: []*leaseholdtest.Member{follower}})
-	lease, err := cl.Grant(within(t), 60)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cl.KeepAliveOnce(within(t), lease.ID); err != nil {
-		t.Fatal(err)
-	}
+	lease, err := cl.Grant(within(t, long), 120)
+	must(t, err)
+	_, err = cl.KeepAliveOnce(within(t, long), lease.ID)
+	must(t, err)
 	c.CutOneWay(follower, leader)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err = cl.KeepAliveOnce(ctx, lease.ID)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal(err)
+	if _, err = cl.KeepAliveOnce(within(t, 3*short), lease.ID); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a renewal through a cut: %v, want no answer", err)
 	}
-	_ = clientv3.NoLease
+	c.Mend(follower, leader)
+	_, err = cl.KeepAliveOnce(within(t, long), lease.ID)
+	must(t, err)
+}
+
+func TestCutOneWay_LosesOneDirectionOnly(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
+	leader, deaf := leaderOf(t, c), followers(t, c)[0]
+	swallowed := func(from, to *leaseholdtest.Member) int {
+		// What `from` sends is upwards where it has dialled, downwards where it was dialled.
+		return c.PeerLink(from, to).Stats().Swallowed[0] + c.PeerLink(to, from).Stats().Swallowed[1]
+	}
+	c.CutOneWay(leader, deaf)
+	leaseholdtest.Eventually(t, long, "something of the leader's is lost", func() bool { return swallowed(leader, deaf) > 0 })
+	if n := swallowed(deaf, leader); n != 0 {
+		t.Errorf("%d bytes to the leader are lost", n)
+	}
+	for _, other := range c.Members() {
+		if other != leader && other != deaf {
+			if n := swallowed(leader, other) + swallowed(other, leader) + swallowed(deaf, other) + swallowed(other, deaf); n != 0 {
+				t.Errorf("%d bytes of strangers to the cut are lost", n)
+			}
+		}
+	}
+	c.Mend(leader, deaf)
+	must(t, c.Settle(within(t, long)))
+}
+
+func TestLoseQuorum_NothingCommitsUntilItIsRegained(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
+	cl := c.Client(t)
+	must(t, <-putting(t, cl))
+	must(t, c.LoseQuorum(within(t, long)))
+	if m := c.Leader(); m != nil {
+		t.Errorf("%s is said to lead", m)
+	}
+	// The server itself fails a write without a leader after some seconds; an answer would have taken milliseconds.
+	pending(t, putting(t, c.ClientWith(t, leaseholdtest.ClientOptions{Members: c.Members()[:1]})), "a put without a quorum")
+	_, err := c.RegainQuorum(within(t, long))
+	must(t, err)
+	must(t, <-putting(t, cl))
+}
+
+func TestLoseQuorum_ClusterOfOneRefuses(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{})
+	if err := c.LoseQuorum(within(t, long)); err == nil {
+		t.Error("a cluster of one claims to have lost its quorum")
+	}
+	c.Isolate(c.Member(0)) // nobody to be cut off from
+	if c.PeerLink(c.Member(0), c.Member(0)) != nil {
+		t.Error("a member has a link to itself")
+	}
+	must(t, <-putting(t, c.Client(t)))
+}
+
+func TestMoveLeader_MakesTheChosenMemberLead(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
+	for _, m := range c.Members() {
+		must(t, c.MoveLeader(within(t, long), m))
+		if got := leaderOf(t, c); got != m {
+			t.Errorf("%s leads, want %s", got, m)
+		}
+	}
+}
+
+func TestPeerLink_DelaysTheCommit(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
+	leader := leaderOf(t, c)
+	cl := c.Client(t)
+	must(t, <-putting(t, cl))
+	const delay = 100 * time.Millisecond
+	for _, m := range followers(t, c) {
+		c.PeerLink(m, leader).Delay(leaseholdtest.Both, delay, 0)
+		c.PeerLink(leader, m).Delay(leaseholdtest.Both, delay, 0)
+	}
+	begin := time.Now()
+	must(t, <-putting(t, cl))
+	if took := time.Since(begin); took < 2*delay {
+		t.Errorf("a put took %v, want at least a round trip of %v between members", took, 2*delay)
+	}
 }

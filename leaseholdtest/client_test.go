@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leaseholdtest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"example.com/leasehold/leaseholdtest"
+)
+
+func TestClient_FaultsConcernOneClientAndOneMember(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
+	faulty, healthy, direct := c.Client(t), c.Client(t), c.DirectClient(t)
+	only := c.Member(1)
+	faulty.Link(only).Blackhole(leaseholdtest.Both)
+	ask := func(cl *clientv3.Client, m int) <-chan error {
+		done := make(chan error, 1)
+		ctx := within(t, long)
+		go func() {
+			_, err := cl.Status(ctx, cl.Endpoints()[m])
+			done <- err
+		}()
+		return done
+	}
+	silent := ask(faulty.Client, 1)
+	must(t, <-ask(faulty.Client, 0))
+	must(t, <-ask(faulty.Client, 2))
+	must(t, <-ask(healthy.Client, 1))
+	must(t, <-ask(direct, 1))
+	pending(t, silent, "a question to a member behind a black hole")
+	faulty.Heal()
+	must(t, <-silent)
+}
+
+func TestClient_ConnectsToTheChosenMembersOnly(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
+	cl := c.ClientWith(t, leaseholdtest.ClientOptions{Members: c.Members()[2:]})
+	if n := len(cl.Endpoints()); n != 1 || len(cl.Links()) != 1 {
+		t.Errorf("%d endpoints and %d links, want one", n, len(cl.Links()))
+	}
+	if cl.Link(c.Member(0)) != nil {
+		t.Error("a link to a member that the client does not know")
+	}
+	r, err := cl.Status(within(t, long), cl.Endpoints()[0])
+	must(t, err)
+	if r.Header.MemberId != c.Member(2).ID() {
+		t.Errorf("member %x answered, want %x", r.Header.MemberId, c.Member(2).ID())
+	}
+}
+
+func TestClient_PassesOptionsOn(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{})
+	var calls int
+	cl := c.ClientWith(t, leaseholdtest.ClientOptions{
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				calls++
+				return next(ctx, method, req, reply, cc, opts...)
+			})},
+		Configure: func(cfg *clientv3.Config) { cfg.MaxCallSendMsgSize = 1 << 10 },
+	})
+	must(t, <-putting(t, cl))
+	if calls != 1 {
+		t.Errorf("the interceptor saw %d calls, want 1", calls)
+	}
+	if _, err := cl.Put(within(t, long), "key", string(make([]byte, 2<<10))); err == nil {
+		t.Error("a message above the configured size was sent")
+	}
+}
+
+func TestClient_CloseIsIdempotentAndIgnoresFaults(t *testing.T) {
+	leaseholdtest.NoGoroutines(t)
+	c := leaseholdtest.Start(t, leaseholdtest.Options{})
+	for _, d := range []leaseholdtest.Direction{leaseholdtest.Up, leaseholdtest.Down, leaseholdtest.Both} {
+		cl := c.Client(t)
+		must(t, <-putting(t, cl))
+		cl.Blackhole(d)
+		done := putting(t, cl)
+		must(t, cl.Close())
+		must(t, cl.Close())
+		if err := <-done; err == nil && d != leaseholdtest.Up {
+			t.Errorf("%v: a put was answered through a black hole", d)
+		}
+	}
+	cl := c.Client(t)
+	must(t, cl.Client.Close()) // by the user, behind our back
+	must(t, cl.Close())
+}
+
+// A client that knows one member must find it again after the link was reset, held and refused.
+func TestClient_ComesBackAfterEveryFault(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{})
+	cl := c.Client(t)
+	link := cl.Link(c.Member(0))
+	must(t, <-putting(t, cl))
+	for name, fault := range map[string]func(){
+		"reset":     link.Reset,
+		"refuse":    link.Refuse,
+		"hold":      func() { cl.Hold(leaseholdtest.Down) },
+		"blackhole": func() { cl.Blackhole(leaseholdtest.Both) },
+	} {
+		fault()
+		done := make(chan error, 1)
+		ctx := within(t, long)
+		go func() {
+			_, err := cl.Get(ctx, "key") // a read is repeated by the client
+			done <- err
+		}()
+		if name != "reset" {
+			pending(t, done, name)
+		}
+		cl.Heal()
+		cl.ActiveConnection().ResetConnectBackoff()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestClient_DelayAddsToARoundTrip(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{})
+	cl := c.Client(t)
+	must(t, <-putting(t, cl))
+	const delay = 120 * time.Millisecond
+	link := cl.Link(c.Member(0))
+	link.Delay(leaseholdtest.Both, delay, 0)
+	begin := time.Now()
+	must(t, <-putting(t, cl))
+	if took := time.Since(begin); took < 2*delay {
+		t.Errorf("a round trip took %v, want at least %v", took, 2*delay)
+	}
+	if f := link.Fault(leaseholdtest.Down); f.Delay != delay {
+		t.Errorf("the fault downwards is %+v, want a delay of %v", f, delay)
+	}
+}
