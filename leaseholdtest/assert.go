@@ -17,7 +17,7 @@ import (
 
 // goroutineGrace is how long [NoGoroutines] waits for goroutines that have been told to end: connections that were
 // closed take some scheduling to be gone.
-const goroutineGrace = 10 * time.Second
+const goroutineGrace = 5 * time.Second
 
 // Eventually waits until cond is true, and ends the test if that takes longer than timeout. It looks every few
 // milliseconds, from the calling goroutine. What completes the sentence "... is not true within".

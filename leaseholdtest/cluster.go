@@ -192,9 +192,17 @@ func (c *Cluster) RestartAll(ctx context.Context) error {
 	})
 }
 
-// StopAll stops all members at once, as [Member.Stop] does.
+// StopAll stops all members at once, as [Member.Stop] does, but none hands leadership over to one that is about to
+// go as well.
 func (c *Cluster) StopAll(ctx context.Context) error {
-	return c.eachMember(func(m *Member) error { return m.Stop(ctx) })
+	return c.eachMember(func(m *Member) error {
+		if err := m.lock(ctx); err != nil {
+			return fmt.Errorf("leaseholdtest: stop %s: %w", m, err)
+		}
+		defer m.unlock()
+		m.stop(false)
+		return nil
+	})
 }
 
 // KillAll kills all members at once, as [Member.Kill] does.

@@ -25,7 +25,7 @@ func (c *Cluster) Save(ctx context.Context) (*Saved, error) {
 	c.saves++
 	s := &Saved{cluster: c, dir: filepath.Join(c.dir, "saved"+strconv.Itoa(c.saves)), token: c.token, auth: c.auth}
 	c.mu.Unlock()
-	err := c.whileDown(ctx, (*Member).stop, func(m *Member) error {
+	err := c.whileDown(ctx, func(m *Member) { m.stop(false) }, func(m *Member) error {
 		return os.CopyFS(filepath.Join(s.dir, m.name), os.DirFS(m.dir))
 	}, (*Member).Running)
 	if err != nil {

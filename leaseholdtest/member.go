@@ -135,9 +135,7 @@ func (m *Member) restart(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	defer m.unlock()
-	if m.Running() {
-		m.stop()
-	}
+	m.stop(true)
 	return m.launch()
 }
 
@@ -206,13 +204,14 @@ func (m *Member) advertised() url.URL {
 }
 
 // Stop stops the member in order: it finishes the calls it is working on, hands leadership over if it leads, and
-// closes its data. Stopping a member that does not run is no error.
+// closes its data. A leader that finds nobody to hand over to looks for some seconds. Stopping a member that does not run is
+// no error. See [Cluster.StopAll] to stop all.
 func (m *Member) Stop(ctx context.Context) error {
 	if err := m.lock(ctx); err != nil {
 		return fmt.Errorf("leaseholdtest: stop %s: %w", m, err)
 	}
 	defer m.unlock()
-	m.stop()
+	m.stop(true)
 	return nil
 }
 
@@ -228,8 +227,8 @@ func (m *Member) Kill(ctx context.Context) error {
 	return nil
 }
 
-// stop is Stop for the holder of life.
-func (m *Member) stop() {
+// stop is Stop for the holder of life, with or without an attempt to hand leadership over.
+func (m *Member) stop(handOver bool) {
 	s := m.server.Load()
 	if s == nil {
 		return
@@ -239,7 +238,11 @@ func (m *Member) stop() {
 		g.GracefulStop()
 		timer.Stop()
 	}
-	s.etcd.Server.Stop()
+	if handOver {
+		s.etcd.Server.Stop()
+	} else {
+		s.etcd.Server.HardStop()
+	}
 	m.end(s)
 }
 
