@@ -68,6 +68,23 @@ func (c *Cluster) MendAll() { c.eachPair(c.Mend) }
 // Isolate cuts a member off from all others. Its clients reach it as before.
 func (c *Cluster) Isolate(m *Member) { c.eachOther(m, c.Cut) }
 
+// IsolateLeader cuts the leader off from all other members, waits until one of them leads, and returns the old leader.
+// A cluster of one has nobody to replace it: that is an error.
+func (c *Cluster) IsolateLeader(ctx context.Context) (old *Member, err error) {
+	if len(c.members) == 1 {
+		return nil, errors.New("leaseholdtest: isolate the leader: the cluster has one member only")
+	}
+	old, err = c.WaitLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.Isolate(old)
+	if err := waitUntil(ctx, func() bool { l := c.Leader(); return l != nil && l != old }); err != nil {
+		return old, fmt.Errorf("leaseholdtest: isolate the leader: %w", err)
+	}
+	return old, nil
+}
+
 // Rejoin mends a member with all others.
 func (c *Cluster) Rejoin(m *Member) { c.eachOther(m, c.Mend) }
 

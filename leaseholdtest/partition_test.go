@@ -14,8 +14,11 @@ func TestIsolate_LeaderIsReplacedAndRejoins(t *testing.T) {
 	old := leaderOf(t, c)
 	cut := c.ClientWith(t, leaseholdtest.ClientOptions{Members: []*leaseholdtest.Member{old}})
 	must(t, <-putting(t, cut))
-	c.Isolate(old)
-	leaseholdtest.Eventually(t, long, "another member leads", func() bool { return c.Leader() != nil && c.Leader() != old })
+	isolated, err := c.IsolateLeader(within(t, long))
+	must(t, err)
+	if isolated != old || c.Leader() == old {
+		t.Errorf("%s was isolated and %s leads; want %s and another", isolated, c.Leader(), old)
+	}
 	leaseholdtest.Eventually(t, long, "the isolated member has stepped down", func() bool { return !old.Leads() })
 	// The client is connected, and gets answers that need no quorum only.
 	if _, err := cut.Status(within(t, long), cut.Endpoints()[0]); err != nil {
@@ -23,7 +26,7 @@ func TestIsolate_LeaderIsReplacedAndRejoins(t *testing.T) {
 	}
 	c.Rejoin(old)
 	must(t, c.Settle(within(t, long)))
-	_, err := cut.Get(within(t, long), "key")
+	_, err = cut.Get(within(t, long), "key")
 	must(t, err)
 }
 
@@ -88,6 +91,9 @@ func TestLoseQuorum_ClusterOfOneRefuses(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{})
 	if err := c.LoseQuorum(within(t, long)); err == nil {
 		t.Error("a cluster of one claims to have lost its quorum")
+	}
+	if _, err := c.IsolateLeader(within(t, long)); err == nil {
+		t.Error("a cluster of one claims to have a new leader")
 	}
 	c.Isolate(c.Member(0)) // nobody to be cut off from
 	if c.PeerLink(c.Member(0), c.Member(0)) != nil {

@@ -18,7 +18,7 @@ func TestPlay_RandomFaultsLeaveAHealthyCluster(t *testing.T) {
 		c := leaseholdtest.Start(t, leaseholdtest.Options{Members: members})
 		clients := []*leaseholdtest.Client{c.Client(t), c.Client(t)}
 		s := leaseholdtest.RandomSchedule(t, leaseholdtest.ScheduleOptions{
-			Members: members, Clients: len(clients), Length: 4 * time.Second, Every: 150 * time.Millisecond, Longest: time.Second,
+			Members: members, Clients: len(clients), Length: 3 * time.Second, Every: 150 * time.Millisecond, Longest: time.Second,
 		})
 		must(t, c.Play(within(t, long), s, clients...))
 		must(t, c.Settle(within(t, long)))
