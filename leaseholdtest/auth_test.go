@@ -39,7 +39,7 @@ func TestEnableAuth_KeepsUsersToTheirPrefixes(t *testing.T) {
 				o.Password = leaseholdtest.RootPassword
 			}
 			cl := c.ClientWith(t, o)
-			if _, err := cl.Put(within(t, long), try.key, "value"); !errors.Is(err, try.want) {
+			if err := put(within(t, long), cl, try.key); !errors.Is(err, try.want) {
 				t.Errorf("%d members: %q puts %q: %v, want %v", members, try.user, try.key, err, try.want)
 			}
 		}

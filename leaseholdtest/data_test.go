@@ -23,8 +23,7 @@ func header(t *testing.T, cl *leaseholdtest.Client) (cluster uint64, revision in
 func fill(t *testing.T, cl *leaseholdtest.Client, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		_, err := cl.Put(within(t, long), fmt.Sprint("k", i), "value")
-		must(t, err)
+		must(t, put(within(t, long), cl, fmt.Sprint("k", i)))
 	}
 }
 

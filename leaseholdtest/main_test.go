@@ -4,10 +4,14 @@ package leaseholdtest_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"example.com/leasehold/leaseholdtest"
 )
@@ -61,11 +65,26 @@ func putting(t *testing.T, cl *leaseholdtest.Client) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
 	ctx := within(t, long)
-	go func() {
-		_, err := cl.Put(ctx, "key", "value")
-		done <- err
-	}()
+	go func() { done <- put(ctx, cl, "key") }()
 	return done
+}
+
+// put writes a key. A machine that is busy with other tests can make a cluster of several members lose its leader,
+// which answers calls of that moment with an error; put tries again then.
+func put(ctx context.Context, cl *leaseholdtest.Client, key string) error {
+	for {
+		_, err := cl.Put(ctx, key, "value")
+		if !unavailable(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func unavailable(err error) bool {
+	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+		return e.Code() == codes.Unavailable
+	}
+	return status.Code(err) == codes.Unavailable
 }
 
 // pending fails the test if done ends in a short while.
