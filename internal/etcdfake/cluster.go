@@ -64,6 +64,8 @@ func New(opts Options) *Cluster {
 	}
 	c.mu.Lock()
 	c.electLocked(c.members[0])
+	c.raft.pending = nil
+	c.applyLocked(&entry{promote: c.members[0]}) // the cluster has formed already
 	c.mu.Unlock()
 	for _, m := range c.members {
 		c.servers.Go(m.serve)
