@@ -143,7 +143,7 @@ func (h *Host) Link(i int) *Link { return h.links[i] }
 func (h *Host) Config() clientv3.Config {
 	return clientv3.Config{
 		Endpoints:   h.cluster.Endpoints(),
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(h.dial)},
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(h.DialContext)},
 		Logger:      zap.NewNop(),
 	}
 }
@@ -182,7 +182,8 @@ func (c *Cluster) HostOf(cli *clientv3.Client) *Host {
 // Link returns the network between a client that Client made and member i.
 func (c *Cluster) Link(cli *clientv3.Client, i int) *Link { return c.HostOf(cli).Link(i) }
 
-func (h *Host) dial(ctx context.Context, address string) (net.Conn, error) {
+// DialContext opens a connection from the host to a member's address. It is the dialer of Config.
+func (h *Host) DialContext(ctx context.Context, address string) (net.Conn, error) {
 	for _, l := range h.links {
 		if l.member.address == address {
 			return l.dial(ctx)

@@ -25,19 +25,22 @@ type Link struct {
 	changed chan struct{} // closed and replaced when dials should look again
 }
 
-// way is one direction of a link. Each has a random source of its own, so that what happens on one does not move another.
+// way is one direction of a link. What is random about it is a function of its own seed and the instant: gRPC may split what it sends at one
+// instant into any number of writes, which all meet the same fate.
 type way struct {
 	delay, jitter time.Duration
 	loss          float64
 	holds         int // how many reasons there are to hold bytes back
 	held          bool
-	rng           *rand.Rand
+	seed          uint64
 }
+
+func (w *way) rng(t time.Time) *rand.Rand { return rand.New(rand.NewPCG(w.seed, uint64(t.UnixNano()))) }
 
 func newLink(h *Host, m *Member) *Link {
 	l := &Link{host: h, member: m, changed: make(chan struct{})}
 	for i := range l.ways {
-		l.ways[i].rng = rand.New(rand.NewPCG(h.cluster.opts.Seed, uint64(h.number)<<16|uint64(m.number)<<1|uint64(i)))
+		l.ways[i].seed = rand.NewPCG(h.cluster.opts.Seed, uint64(h.number)<<16|uint64(m.number)<<1|uint64(i)).Uint64()
 	}
 	return l
 }
@@ -56,7 +59,7 @@ func (l *Link) SetJitter(up, down time.Duration) {
 	l.ways[0].jitter, l.ways[1].jitter = up, down
 }
 
-// SetLoss sets the probability with which one write resets its connection instead of arriving.
+// SetLoss sets the probability with which what is sent at one instant resets its connection instead of arriving.
 func (l *Link) SetLoss(up, down float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +193,7 @@ func (l *Link) draw(up bool) time.Duration {
 	w := l.way(up)
 	d := w.delay
 	if w.jitter > 0 {
-		d += time.Duration(w.rng.Int64N(int64(w.jitter)))
+		d += time.Duration(w.rng(time.Now()).Int64N(int64(w.jitter)))
 	}
 	return d
 }
@@ -199,7 +202,7 @@ func (l *Link) loses(up bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.way(up)
-	return w.loss > 0 && w.rng.Float64() < w.loss
+	return w.loss > 0 && w.rng(time.Now().Add(1)).Float64() < w.loss // not the number that makes the jitter
 }
 
 func (l *Link) holds(up bool) bool {
