@@ -41,7 +41,7 @@ type Cluster struct {
 
 	stop    context.CancelFunc // ends the cluster's own proposals
 	ctx     context.Context
-	servers sync.WaitGroup
+	running sync.WaitGroup // serve and confirmLoop of every member
 	closing sync.Once
 }
 
@@ -68,7 +68,8 @@ func New(opts Options) *Cluster {
 	c.applyLocked(&entry{promote: c.members[0]}) // the cluster has formed already
 	c.mu.Unlock()
 	for _, m := range c.members {
-		c.servers.Go(m.serve)
+		c.running.Go(m.serve)
+		c.running.Go(m.confirmLoop)
 	}
 	return c
 }
@@ -91,7 +92,7 @@ func (c *Cluster) Close() {
 		for _, m := range c.members {
 			m.server.Stop()
 		}
-		c.servers.Wait()
+		c.running.Wait()
 	})
 }
 

@@ -23,6 +23,7 @@ type Member struct {
 	server   *grpc.Server
 
 	listening atomic.Bool
+	asked     chan struct{} // holds a token while a linearizable read waits for a round
 
 	linkMu     sync.Mutex
 	links      []*Link
@@ -42,6 +43,7 @@ type Member struct {
 	lessor               lessor
 	watches              watchHub
 	requiring            []*leaderContext // of streams that require a leader, oldest first
+	round                *readRound       // the next one
 	changed              chan struct{}    // closed and replaced when anything above that is waited for changes
 }
 
@@ -49,6 +51,7 @@ func newMember(c *Cluster, i int) *Member {
 	m := &Member{
 		cluster: c, number: i, id: firstMemberID + uint64(i), address: fmt.Sprintf("m%d.fake:2379", i),
 		up: true, clock: newClock(), changed: make(chan struct{}),
+		asked: make(chan struct{}, 1), round: newReadRound(),
 	}
 	m.listener = newListener(m.address)
 	m.listening.Store(true)

@@ -18,7 +18,7 @@ type clusterServer struct {
 func (s *clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
 	c := s.m.cluster
 	if r.Linearizable {
-		if err := c.readIndex(ctx, s.m); err != nil {
+		if err := s.m.linearize(ctx); err != nil {
 			return nil, rpcError(err)
 		}
 	}

@@ -35,7 +35,7 @@ func (s *kvServer) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResp
 func (s *kvServer) read(ctx context.Context, stale bool, need access, f func(view) error) error {
 	c := s.m.cluster
 	if !stale {
-		if err := c.readIndex(ctx, s.m); err != nil {
+		if err := s.m.linearize(ctx); err != nil {
 			return err
 		}
 	}
