@@ -82,34 +82,38 @@ func (c *Cluster) SetClusterID(id uint64) {
 }
 
 // Replace puts an empty cluster with another id, and other member ids, behind the same endpoints. All connections are reset.
-func (c *Cluster) Replace(clusterID uint64) error {
-	return c.restore(1, func() {
-		c.clusterID = clusterID
-		for _, m := range c.members {
-			m.id += 1 << 32
-		}
-	})
+func (c *Cluster) Replace(clusterID uint64) {
+	c.mu.Lock()
+	c.clusterID = clusterID
+	for _, m := range c.members {
+		m.id += 1 << 32
+	}
+	c.restoreLocked(1, 0)
+	c.mu.Unlock()
+	c.resetConnections()
 }
 
-// RollBackTo restores the cluster from a backup taken at a revision: what was written later is gone, leases that were revoked later are back with their
-// full term, the raft term starts again, and the cluster's id stays. All connections are reset.
-func (c *Cluster) RollBackTo(rev int64) error { return c.restore(rev, func() {}) }
-
-func (c *Cluster) restore(rev int64, change func()) error {
+// RollBackTo restores the cluster from a backup taken when the revision was rev: what was written later is gone, leases that were revoked later are back
+// with their full term, the raft term starts again, and the cluster's id stays. All connections are reset.
+func (c *Cluster) RollBackTo(rev int64) error {
 	c.mu.Lock()
 	if rev < 1 || rev > c.store.rev {
 		c.mu.Unlock()
 		return fmt.Errorf("roll back to revision %d of %d", rev, c.store.rev)
 	}
-	change()
-	c.store.rollBack(rev)
 	n := len(c.raft.applied)
 	for n > 0 && c.raft.applied[n-1].rev > rev {
 		n--
 	}
-	if rev == 1 {
-		n = 0
-	}
+	c.restoreLocked(rev, n)
+	c.mu.Unlock()
+	c.resetConnections()
+	return nil
+}
+
+// restoreLocked leaves what the first n entries of the log made.
+func (c *Cluster) restoreLocked(rev int64, n int) {
+	c.store.rollBack(rev)
 	c.raft.applied = c.raft.applied[:n]
 	c.raft.pending, c.raft.committed = nil, nil
 	c.leases.rollBack(n, c.store)
@@ -124,9 +128,10 @@ func (c *Cluster) restore(rev int64, change func()) error {
 	} else {
 		c.reconsiderLocked()
 	}
-	c.mu.Unlock()
+}
+
+func (c *Cluster) resetConnections() {
 	for _, m := range c.members {
 		m.ResetConnections()
 	}
-	return nil
 }
