@@ -21,7 +21,7 @@ type Link struct {
 	mu      sync.Mutex
 	ways    [2]way // up, down
 	refused bool
-	ends    []*conn       // both ends of every open connection, client's first
+	ends    []*conn       // every end that was not closed
 	changed chan struct{} // closed and replaced when dials should look again
 }
 
@@ -126,8 +126,16 @@ func (l *Link) Accept() {
 	l.refused = false
 }
 
-// Connections returns how many connections are open.
-func (l *Link) Connections() int { return len(l.open()) / 2 }
+// Connections returns how many connections the client believes to be open.
+func (l *Link) Connections() int {
+	n := 0
+	for _, c := range l.open() {
+		if c.out.up {
+			n++
+		}
+	}
+	return n
+}
 
 func (l *Link) open() []*conn {
 	l.mu.Lock()
