@@ -59,16 +59,22 @@ func (c *Cluster) propose(ctx context.Context, m *Member, e *entry) (proto.Messa
 	timeout := time.NewTimer(c.opts.requestTimeout())
 	defer timeout.Stop()
 	e.origin, e.done = m, make(chan struct{})
-	lost := false // e was sent to a leader that m cannot reach: nothing brings it back
+	kept := false // m leads without a quorum and has e in its own log: it counts for as long as m leads
+	lost := false // e went to a leader that m cannot reach, or that no longer leads: nothing brings it back
 	for sent := false; !sent; {
 		c.mu.Lock()
 		changed := m.changed
 		switch {
-		case lost || m.lead == nil: // nobody to send it to
+		case lost:
+		case kept && m.lead != m:
+			lost = true
+		case m.lead == nil: // nobody to send it to
 		case c.reachesLeaderLocked(m):
 			c.enqueueLocked(e, m)
 			sent = true
-		case m.lead != m:
+		case m.lead == m:
+			kept = true
+		default:
 			lost = true
 		}
 		c.mu.Unlock()

@@ -3,13 +3,13 @@
 package conformance_test
 
 import (
-	"net/url"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"example.com/leasehold/internal/etcdfake"
 	"example.com/leasehold/internal/etcdfake/conformance"
@@ -46,8 +46,9 @@ func fakeSubject(t *testing.T, opts etcdfake.Options) conformance.Subject {
 }
 
 func TestEtcd_BehavesAsTheSuiteSays(t *testing.T) {
+	t.Parallel()
 	conformance.Run(t, func(t *testing.T) conformance.Subject {
-		endpoint := startEtcd(t)
+		endpoint := startOne(t)
 		return conformance.Subject{
 			Client: func(t *testing.T) *clientv3.Client {
 				cli, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
@@ -63,27 +64,38 @@ func TestEtcd_BehavesAsTheSuiteSays(t *testing.T) {
 	})
 }
 
-func startEtcd(t *testing.T) string {
+func TestFake_LosesMembersAsEtcdInBubbles(t *testing.T) {
+	conformance.RunQuorumInBubbles(t, func(t *testing.T) conformance.Quorum {
+		const et = time.Second
+		c := etcdfake.NewForTest(t, etcdfake.Options{Members: 3, Seed: 4, ElectionTimeout: et, CommitLatency: time.Millisecond, PeerDelay: time.Millisecond})
+		return conformance.Quorum{
+			Dial: func(t *testing.T, i int) *grpc.ClientConn {
+				return dial(t, "passthrough:///"+c.Member(i).Endpoint(), grpc.WithContextDialer(c.NewHost().DialContext))
+			},
+			Stop:            func(i int) { c.Member(i).Stop() },
+			ElectionTimeout: et,
+		}
+	})
+}
+
+func TestEtcd_LosesMembersAsTheSuiteSays(t *testing.T) {
+	t.Parallel()
+	conformance.RunQuorum(t, func(t *testing.T) conformance.Quorum {
+		ms := startThree(t)
+		return conformance.Quorum{
+			Dial:            func(t *testing.T, i int) *grpc.ClientConn { return dial(t, ms[i].Clients[0].Addr().String()) },
+			Stop:            func(i int) { ms[i].stop() },
+			ElectionTimeout: electionTimeout,
+		}
+	})
+}
+
+func dial(t *testing.T, target string, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
-	loopback := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.ListenClientUrls, cfg.ListenPeerUrls = loopback, loopback
-	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = loopback, loopback
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.TickMs, cfg.ElectionMs = 10, 100
-	cfg.WatchProgressNotifyInterval = progressInterval
-	cfg.UnsafeNoFsync = true
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	e, err := embed.StartEtcd(cfg)
+	conn, err := grpc.NewClient(target, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Close)
-	select {
-	case <-e.Server.ReadyNotify():
-	case <-time.After(time.Minute):
-		t.Fatal("etcd did not start within a minute")
-	}
-	return e.Clients[0].Addr().String()
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
