@@ -49,45 +49,57 @@ func newAuthStore(conf *Auth) *authStore {
 	return a
 }
 
-// userLocked returns who makes the request, nil while authentication is off or if it carries no token.
-func (a *authStore) userLocked(ctx context.Context) (*User, error) {
+// identity is who makes a request: nobody, if it carries no token, which is enough while authentication is off.
+type identity struct {
+	known bool
+	User
+}
+
+func (a *authStore) userLocked(ctx context.Context) (identity, error) {
 	if a == nil {
-		return nil, nil //nolint:nilnil // nobody is told apart
+		return identity{}, nil
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	given := md.Get(rpctypes.TokenFieldNameGRPC)
 	if len(given) == 0 {
-		return nil, nil //nolint:nilnil // decided by what the request needs
+		return identity{}, nil
 	}
 	t := a.tokens[given[0]]
 	if t == nil || time.Now().After(t.expires) {
-		return nil, rpctypes.ErrGRPCInvalidAuthToken
+		return identity{}, rpctypes.ErrGRPCInvalidAuthToken
 	}
 	t.expires = time.Now().Add(a.conf.TokenTTL)
-	u := a.conf.Users[t.user]
-	return &u, nil
+	return identity{true, a.conf.Users[t.user]}, nil
 }
 
-func (a *authStore) permitsLocked(u *User, need access) error {
+// permitsLocked refuses what a request may not touch. Without authentication everything may be.
+func (c *Cluster) permitsLocked(who identity, need access) error {
 	switch {
-	case a == nil:
+	case c.auth == nil:
 		return nil
-	case u == nil:
+	case !who.known:
 		return rpctypes.ErrGRPCUserEmpty
-	case len(u.Prefixes) == 0:
+	case len(who.Prefixes) == 0:
 		return nil
 	case need.admin:
 		return rpctypes.ErrGRPCPermissionDenied
 	}
+	for _, id := range need.leases {
+		if l := c.leases.alive[id]; l != nil {
+			for key := range l.keys {
+				need.spans = append(need.spans, span{key: key, single: true})
+			}
+		}
+	}
 	for _, sp := range need.spans {
-		if !u.covers(sp) {
+		if !who.covers(sp) {
 			return rpctypes.ErrGRPCPermissionDenied
 		}
 	}
 	return nil
 }
 
-func (u *User) covers(sp span) bool {
+func (u User) covers(sp span) bool {
 	for _, p := range u.Prefixes {
 		all := prefixSpan(p)
 		if all.contains(sp.key) && (sp.single || all.open || !sp.open && sp.end <= all.end) {
@@ -109,15 +121,19 @@ func prefixSpan(prefix string) span {
 	return span{key: prefix, open: true}
 }
 
-// access is what a request touches.
+// access is what a request touches: ranges, every key of some leases, or what is only an administrator's.
 type access struct {
-	spans []span
-	admin bool
+	spans  []span
+	leases []int64
+	admin  bool
 }
 
 func readsOf(r *pb.RangeRequest) access { return access{spans: []span{spanOf(r.Key, r.RangeEnd)}} }
 
-func writesOf(r *pb.PutRequest) access { return access{spans: []span{spanOf(r.Key, nil)}} }
+// writesOf counts the other keys of the lease in: who may not revoke a lease may not put a key under it.
+func writesOf(r *pb.PutRequest) access {
+	return access{spans: []span{spanOf(r.Key, nil)}, leases: []int64{r.Lease}}
+}
 
 func deletesOf(r *pb.DeleteRangeRequest) access {
 	return access{spans: []span{spanOf(r.Key, r.RangeEnd)}}
@@ -131,6 +147,11 @@ func watchesOf(r *pb.WatchCreateRequest) access {
 	return access{spans: []span{spanOf(key, r.RangeEnd)}}
 }
 
+func (a *access) add(o access) {
+	a.spans = append(a.spans, o.spans...)
+	a.leases = append(a.leases, o.leases...)
+}
+
 func accessOf(r *pb.TxnRequest) access {
 	var need access
 	for _, c := range r.Compare {
@@ -140,52 +161,28 @@ func accessOf(r *pb.TxnRequest) access {
 		for _, op := range ops {
 			switch o := op.Request.(type) {
 			case *pb.RequestOp_RequestRange:
-				need.spans = append(need.spans, readsOf(o.RequestRange).spans...)
+				need.add(readsOf(o.RequestRange))
 			case *pb.RequestOp_RequestPut:
-				need.spans = append(need.spans, writesOf(o.RequestPut).spans...)
+				need.add(writesOf(o.RequestPut))
 			case *pb.RequestOp_RequestDeleteRange:
-				need.spans = append(need.spans, deletesOf(o.RequestDeleteRange).spans...)
+				need.add(deletesOf(o.RequestDeleteRange))
 			case *pb.RequestOp_RequestTxn:
-				need.spans = append(need.spans, accessOf(o.RequestTxn).spans...)
+				need.add(accessOf(o.RequestTxn))
 			}
 		}
 	}
 	return need
 }
 
-// authenticated refuses requests without a user while authentication is on.
-func (c *Cluster) authenticated(ctx context.Context) error {
+// authorized refuses a request of somebody unknown, or who may not touch what it needs.
+func (c *Cluster) authorized(ctx context.Context, need access) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	u, err := c.auth.userLocked(ctx)
+	who, err := c.auth.userLocked(ctx)
 	if err != nil {
 		return err
 	}
-	return c.auth.permitsLocked(u, access{})
-}
-
-// permitsLease refuses users who may not write every key of a lease.
-func (c *Cluster) permitsLease(ctx context.Context, id int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.permitsLeaseLocked(ctx, id)
-}
-
-func (c *Cluster) permitsLeaseLocked(ctx context.Context, id int64) error {
-	if c.auth == nil {
-		return nil
-	}
-	u, err := c.auth.userLocked(ctx)
-	if err != nil {
-		return err
-	}
-	var need access
-	if l := c.leases.alive[id]; l != nil {
-		for key := range l.keys {
-			need.spans = append(need.spans, span{key: key, single: true})
-		}
-	}
-	return c.auth.permitsLocked(u, need)
+	return c.permitsLocked(who, need)
 }
 
 type authServer struct {

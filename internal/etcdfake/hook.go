@@ -43,7 +43,8 @@ func (c Call) ResetConnection() {
 }
 
 // Next lets the request go on into the member, through the hooks that were added later, and returns the answer. It can be called any number
-// of times: a request handed on twice is a request that the network repeated. A watch message has no answer.
+// of times: a request handed on twice is a request that the network repeated. The answer to a watch message is
+// empty and goes nowhere.
 type Next func(ctx context.Context) (proto.Message, error)
 
 // Hook stands between the network and a member. It decides when, how often and whether a request is handed on, and what is answered. The

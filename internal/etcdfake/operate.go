@@ -5,6 +5,7 @@ package etcdfake
 import (
 	"fmt"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 )
@@ -46,7 +47,7 @@ func (c *Cluster) Revoke(id clientv3.LeaseID) (int64, error) {
 
 // Compact compacts the history up to a revision.
 func (c *Cluster) Compact(rev int64) error {
-	_, err := c.operate(&entry{change: func() (proto.Message, error) { return nil, c.store.compact(rev) }}, nil)
+	_, err := c.operate(&entry{change: func() (proto.Message, error) { return &pb.ResponseHeader{}, c.store.compact(rev) }}, nil)
 	return err
 }
 
@@ -60,7 +61,7 @@ func (c *Cluster) operate(e *entry, f func(*write) error) (int64, error) {
 				return nil, err
 			}
 			w.commit()
-			return nil, nil //nolint:nilnil // nobody asked
+			return &pb.ResponseHeader{}, nil // nobody asked
 		}
 	}
 	c.applyLocked(e)

@@ -22,6 +22,9 @@ func (s *clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest)
 			return nil, rpcError(err)
 		}
 	}
+	if err := c.authorized(ctx, access{}); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	resp := &pb.MemberListResponse{Header: s.m.headerLocked(0)}
@@ -41,7 +44,7 @@ type maintenanceServer struct {
 
 func (s *maintenanceServer) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
 	c := s.m.cluster
-	if err := c.authenticated(ctx); err != nil {
+	if err := c.authorized(ctx, access{}); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()

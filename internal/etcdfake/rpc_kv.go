@@ -41,11 +41,11 @@ func (s *kvServer) read(ctx context.Context, stale bool, need access, f func(vie
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	user, err := c.auth.userLocked(ctx)
+	who, err := c.auth.userLocked(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.auth.permitsLocked(user, need); err != nil {
+	if err := c.permitsLocked(who, need); err != nil {
 		return err
 	}
 	return f(c.store.upTo(s.m.revLocked()))
@@ -55,13 +55,13 @@ func (s *kvServer) read(ctx context.Context, stale bool, need access, f func(vie
 func (s *kvServer) write(ctx context.Context, need access, puts int, change func() (proto.Message, error)) (proto.Message, error) {
 	c := s.m.cluster
 	c.mu.Lock()
-	user, err := c.auth.userLocked(ctx)
+	who, err := c.auth.userLocked(ctx)
 	c.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	return c.propose(ctx, s.m, &entry{change: func() (proto.Message, error) {
-		if err := c.auth.permitsLocked(user, need); err != nil {
+		if err := c.permitsLocked(who, need); err != nil {
 			return nil, err
 		}
 		if c.noSpace && puts > 0 {

@@ -22,7 +22,7 @@ type leaseServer struct {
 
 func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
 	c := s.m.cluster
-	if err := c.authenticated(ctx); err != nil {
+	if err := c.authorized(ctx, access{}); err != nil {
 		return nil, err
 	}
 	resp, err := c.propose(ctx, s.m, c.grantEntry(r.ID, r.TTL))
@@ -31,13 +31,17 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (
 
 func (s *leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
 	c := s.m.cluster
-	if err := c.authenticated(ctx); err != nil {
+	if err := c.authorized(ctx, access{}); err != nil {
 		return nil, err
 	}
 	e := c.revokeEntry(r.ID)
 	revoke := e.change
 	e.change = func() (proto.Message, error) {
-		if err := c.permitsLeaseLocked(ctx, r.ID); err != nil {
+		who, err := c.auth.userLocked(ctx)
+		if err == nil {
+			err = c.permitsLocked(who, access{leases: []int64{r.ID}})
+		}
+		if err != nil {
 			return nil, err
 		}
 		return revoke()
@@ -118,7 +122,7 @@ func (s *leaseServer) renew(ctx context.Context, id int64) (int64, error) {
 				return 0, err
 			}
 		}
-		if err := c.permitsLease(ctx, id); err != nil {
+		if err := c.authorized(ctx, access{leases: []int64{id}}); err != nil {
 			return 0, err
 		}
 		ttl, err := m.lessor.renew(ctx, id)
@@ -133,7 +137,7 @@ func (s *leaseServer) renew(ctx context.Context, id int64) (int64, error) {
 		if err != nil {
 			return -1, err
 		}
-		if err := c.permitsLease(ctx, id); err != nil {
+		if err := c.authorized(ctx, access{leases: []int64{id}}); err != nil {
 			return 0, err
 		}
 		ttl, err := m.forward(cctx, lead, func() (int64, error) { return lead.lessor.renew(cctx, id) })
@@ -240,13 +244,12 @@ func (m *Member) waitEitherLocked(ctx context.Context, o *Member) error {
 
 func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
 	c, m := s.m.cluster, s.m
-	if err := c.authenticated(ctx); err != nil {
-		return nil, err
-	}
+	var need access
 	if r.Keys {
-		if err := c.permitsLease(ctx, r.ID); err != nil {
-			return nil, err
-		}
+		need.leases = []int64{r.ID}
+	}
+	if err := c.authorized(ctx, need); err != nil {
+		return nil, err
 	}
 	resp, err := s.timeToLive(ctx, r)
 	if errors.Is(err, errLeaseNotFound) {
@@ -318,14 +321,17 @@ func (l *lessor) look(r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse
 
 func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
 	c := s.m.cluster
-	if err := c.authenticated(ctx); err != nil {
-		return nil, err
-	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	known := c.leases.known(s.m.applied)
 	resp := &pb.LeaseLeasesResponse{Header: s.m.headerLocked(s.m.revLocked())}
-	for _, l := range c.leases.known(s.m.applied) {
+	c.mu.Unlock()
+	var need access
+	for _, l := range known {
 		resp.Leases = append(resp.Leases, &pb.LeaseStatus{ID: l.id})
+		need.leases = append(need.leases, l.id)
+	}
+	if err := c.authorized(ctx, need); err != nil {
+		return nil, err
 	}
 	return resp, nil
 }

@@ -63,7 +63,7 @@ func (s *watchServer) receive(stream pb.Watch_WatchServer, ws *watchStream) erro
 		}
 		_, err = s.m.cluster.hooks.run(ctx, s.m.callOf(ctx, "Watch/Watch", req), func(ctx context.Context) (proto.Message, error) {
 			s.handle(ctx, req, ws)
-			return nil, nil //nolint:nilnil // a watch request has no answer of its own
+			return &pb.WatchResponse{}, nil // for the hooks: what it leads to is sent when it happens
 		})
 		if err != nil {
 			return err
@@ -81,9 +81,9 @@ func (s *watchServer) handle(ctx context.Context, req *pb.WatchRequest, ws *watc
 	switch {
 	case req.GetCreateRequest() != nil:
 		r := req.GetCreateRequest()
-		user, err := c.auth.userLocked(ctx)
+		who, err := c.auth.userLocked(ctx)
 		if err == nil {
-			err = c.auth.permitsLocked(user, watchesOf(r))
+			err = c.permitsLocked(who, watchesOf(r))
 		}
 		if err != nil && r.StartRevision >= 0 {
 			ws.refuseLocked(err.Error())

@@ -90,6 +90,68 @@ func TestEtcd_LosesMembersAsTheSuiteSays(t *testing.T) {
 	})
 }
 
+const tokenTTL = 2 * time.Second
+
+func TestFake_AuthenticatesAsEtcdInBubbles(t *testing.T) {
+	conformance.RunAuthInBubbles(t, func(t *testing.T) conformance.Secured {
+		c := etcdfake.NewForTest(t, etcdfake.Options{Seed: 5, Auth: &etcdfake.Auth{
+			Users:    map[string]etcdfake.User{"root": {Password: "root"}, "job": {Password: "job", Prefixes: []string{"jobs/"}}},
+			TokenTTL: tokenTTL,
+		}})
+		return secured(c.NewHost().Config())
+	})
+}
+
+func TestEtcd_AuthenticatesAsTheSuiteSays(t *testing.T) {
+	t.Parallel()
+	conformance.RunAuth(t, func(t *testing.T) conformance.Secured {
+		cfg := clientv3.Config{Endpoints: []string{startOne(t)}, Logger: zap.NewNop()}
+		s := secured(cfg)
+		cli, err := s.Client(t, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		enableAuth(t, cli)
+		return s
+	})
+}
+
+func secured(cfg clientv3.Config) conformance.Secured {
+	return conformance.Secured{
+		Client: func(t *testing.T, name, password string) (*clientv3.Client, error) {
+			cfg.Username, cfg.Password = name, password
+			cli, err := clientv3.New(cfg)
+			if err == nil {
+				t.Cleanup(func() { _ = cli.Close() })
+			}
+			return cli, err
+		},
+		TokenTTL: tokenTTL,
+	}
+}
+
+func enableAuth(t *testing.T, cli *clientv3.Client) {
+	t.Helper()
+	ctx := t.Context()
+	steps := []func() error{
+		func() error { _, err := cli.UserAdd(ctx, "root", "root"); return err },
+		func() error { _, err := cli.UserGrantRole(ctx, "root", "root"); return err },
+		func() error { _, err := cli.UserAdd(ctx, "job", "job"); return err },
+		func() error { _, err := cli.RoleAdd(ctx, "jobs"); return err },
+		func() error {
+			_, err := cli.RoleGrantPermission(ctx, "jobs", "jobs/", clientv3.GetPrefixRangeEnd("jobs/"), clientv3.PermissionType(clientv3.PermReadWrite))
+			return err
+		},
+		func() error { _, err := cli.UserGrantRole(ctx, "job", "jobs"); return err },
+		func() error { _, err := cli.AuthEnable(ctx); return err },
+	}
+	for i, step := range steps {
+		if err := step(); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+}
+
 func dial(t *testing.T, target string, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(target, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)

@@ -96,6 +96,8 @@ func config(t *testing.T, name string, peer url.URL) *embed.Config {
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{anyPort}, []url.URL{anyPort}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	cfg.UnsafeNoFsync = true
+	cfg.AuthTokenTTL = uint(tokenTTL / time.Second)
+	cfg.BcryptCost = 4 // the least there is
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	return cfg
 }
