@@ -97,6 +97,7 @@ func TestLink_LossResetsSooner(t *testing.T) {
 	inBubble(t, Options{Seed: 3}, func(t *testing.T, c *Cluster) {
 		cli := c.Client(t)
 		mustPut(t, cli, "a", "")
+		c.Link(cli, 0).SetDelay(ms, ms) // what is sent at one instant is lost together
 		c.Link(cli, 0).SetLoss(0.2, 0.2)
 		failed := 0
 		for range 50 {
