@@ -90,6 +90,7 @@ func TestRollBack_BringsBackWhatWas(t *testing.T) {
 		r := renewing(ctx, t, cli)
 		r.renew(later)
 
+		restored := time.Now()
 		expects(t, "roll back", c.RollBackTo(rev), nil)
 		if _, err := r.stream.Recv(); err == nil {
 			t.Error("a stream outlived the cluster")
@@ -104,7 +105,7 @@ func TestRollBack_BringsBackWhatWas(t *testing.T) {
 		check(t, "cluster id", resp.Header.ClusterId, before.Header.ClusterId)
 		check(t, "leases", fmt.Sprint(c.Leases()), fmt.Sprint([]clientv3.LeaseID{id}))
 		at, ok := c.LeaseExpiry(id)
-		check(t, "expiry", at, time.Now().Add(11*time.Second))
+		check(t, "expiry", at, restored.Add(11*time.Second))
 		check(t, "timed", ok, true)
 		check(t, "renewal of what was granted later", renewing(ctx, t, cli).renew(later), 0)
 		check(t, "next revision", mustPut(t, cli, "d", ""), rev+1)
