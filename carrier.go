@@ -96,28 +96,17 @@ func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) 
 		lost = ErrRevoked // believed at once (R10)
 	} else if s.extend(sent, time.Duration(answer.GetTTL())*time.Second) {
 		r := &s.renewal
-		r.asked, r.suspect, r.repeats, r.over = false, false, 0, nil
+		r.asked, r.suspect, r.overdue, r.over = false, false, false, nil
 		r.next = r.sent.Add(s.allow.renewAfter(s.granted, rand.Float64()))
 		k.scheduleLocked(s)
-		c.answers++
-		if c.stalled && k.main != nil && k.main.answers == 0 {
-			k.main, c.stalled = c, false // slow, but the one that replaced it has answered nothing yet
-		}
-		if k.side == c && k.main == nil {
-			k.main, k.side = c, nil // the way that works is for everybody
-		} else if k.side == c && c.unanswered() == 0 {
-			k.side = nil
-		}
+		k.calmLocked(c)
 	} else {
 		lost = ErrExpired
 	}
-	k.retireLocked()
 	k.mu.Unlock()
 	if lost != nil {
 		s.lose(lost)
-		return
 	}
-	k.kick()
 }
 
 // pairLocked finds the oldest unanswered send of a lease. The server answers in order, so that it is the very oldest,
@@ -153,9 +142,7 @@ func (c *carrier) closed(_ *keepaliveLink, err error) {
 	if k.engine.ctx.Err() != nil {
 		return
 	}
-	wasWay := c == k.main || c == k.side
-	k.dropLocked(c)
-	if !wasWay {
+	if !k.dropLocked(c) {
 		return // retired, or overtaken by another
 	}
 	now := k.engine.clk.Now()
@@ -185,8 +172,14 @@ func (c *carrier) headIs(s *Session) bool {
 
 func (c *carrier) unanswered() int { return len(c.sends) - c.head + len(c.queue) }
 
-// usefulLocked reports whether an answer to any send on its way could still extend its lease.
+// usefulLocked reports whether an answer to any send on its way, or to one that waits for the stream to open, could still
+// extend its lease.
 func (c *carrier) usefulLocked() bool {
+	for _, s := range c.queue {
+		if c.keeper.sessions[s.id] == s && s.renewal.asked {
+			return true
+		}
+	}
 	for _, sent := range c.sends[c.head:] {
 		s := sent.session
 		if s == nil || c.keeper.sessions[s.id] != s || s.ended() {

@@ -29,11 +29,14 @@ import (
 //
 // Streams. A server answers one stream strictly in order and handles one renewal at a time, so one lease in
 // trouble (expired at the grantor, with its revocation under way) stops all that are behind it in the stream. All leases
-// share the main stream. When the renewal at the head of a stream is overdue, that stream is stalled: either the member
-// or the path is silent, or the head itself is the trouble. Both are met at once: the others move to a new main stream
-// over another member, the head asks again over a side stream. A stalled stream is not ended: its answers, however
-// late, count from their own sends, so that a path slower than our patience still renews. It is ended when none of
-// its answers could extend anything, or when there are too many of its kind.
+// share the main stream. When a renewal is overdue, its stream is stalled: either the member or the path is silent, or the
+// renewal at the head of the stream is the trouble. Both are met at once: the head is suspect and asks again over a side
+// stream, the others move to a new main stream over another member. If that one stalls as well, there are several in
+// trouble: the overdue ones spread over four times as many main streams, each of which finds one suspect.
+//
+// A stalled stream is not ended: its answers, however late, count from their own sends, so that a path slower than our
+// patience still renews. It is ended when none of its answers could extend anything, or when there are too many
+// of its kind.
 type keeper struct {
 	engine *engine
 	wake   chan struct{} // holds one: the agenda has changed
@@ -42,14 +45,18 @@ type keeper struct {
 	sessions map[clientv3.LeaseID]*Session
 	agenda   agenda     // sessions by what is to be done next
 	carriers []*carrier // open or opening streams, oldest first
-	main     *carrier   // nil: opened when next needed
-	side     *carrier   // for leases that stalled a stream; nil as main
+	mains    []*carrier // the first is everybody's, the others for what is overdue; opened when next needed
+	width    int        // how many mains what is overdue spreads over
+	side     *carrier   // for suspects; nil: opened when next needed
 	trip     time.Duration
 	failed   map[string]clock.Instant // endpoints whose stream failed, and when last
 	failures int                      // streams that failed since the last answer
 	turn     int                      // where the search for the next endpoint begins
-	shortest time.Duration            // the shortest term among all sessions so far
+	shortest time.Duration            // the shortest term among all sessions so far, and
+	longest  time.Duration            // the longest
+	stalled  clock.Instant            // when a main stream stalled last
 	grown    bool                     // a session was added since the last look
+	retired  clock.Instant            // when streams were last looked at for their use
 }
 
 const (
@@ -58,8 +65,10 @@ const (
 	tick = time.Second
 	// together is by how much renewals are sent early to go out in one go.
 	together = 5 * time.Millisecond
-	// carrierLimit bounds the streams kept for late answers.
-	carrierLimit = 6
+	// carrierLimit bounds the streams kept for late answers, widthLimit the main ones.
+	carrierLimit, widthLimit = 6, 16
+	// retireEvery is how often streams are looked at for their use.
+	retireEvery = 250 * time.Millisecond
 	// grudge is how long an endpoint whose stream failed is avoided if there is another.
 	grudge = 5 * time.Second
 )
@@ -71,8 +80,8 @@ type renewal struct {
 	at      clock.Instant // next or the expiry, whichever is earlier, as the agenda is ordered
 	asked   bool
 	over    *carrier // the stream over which it was asked last
-	suspect bool     // it may have stalled a stream: asks over the side stream until answered
-	repeats int      // in a row
+	suspect bool     // it was the head of a stalled stream: asks over the side stream until answered
+	overdue bool     // asks again
 	sent    clock.Instant
 }
 
@@ -82,6 +91,9 @@ func newKeeper(e *engine) *keeper {
 		wake:     make(chan struct{}, 1),
 		sessions: make(map[clientv3.LeaseID]*Session),
 		failed:   make(map[string]clock.Instant),
+		width:    1,
+		stalled:  e.clk.Now().Add(-time.Hour),
+		retired:  e.clk.Now(),
 		turn:     rand.IntN(1 << 16),
 	}
 }
@@ -91,6 +103,7 @@ func (k *keeper) add(s *Session, sent clock.Instant) {
 	k.mu.Lock()
 	k.sessions[s.id] = s
 	k.shortest = min(s.granted, cmp.Or(k.shortest, s.granted))
+	k.longest = max(s.granted, k.longest)
 	s.renewal = renewal{place: -1, sent: sent, next: sent.Add(s.allow.renewAfter(s.granted, rand.Float64()))}
 	k.grown = true
 	k.scheduleLocked(s)
@@ -180,8 +193,8 @@ func (k *keeper) attend() (expired []*Session, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.engine.clk.Now()
-	if k.grown && k.main == nil {
-		k.main = k.openLocked(now) // so that the first renewal finds it open
+	if k.grown && len(k.mains) == 0 {
+		k.mainLocked(now, 1) // so that the first renewal finds it open
 	}
 	k.grown = false
 	for len(k.agenda) > 0 {
@@ -202,7 +215,7 @@ func (k *keeper) attend() (expired []*Session, wait time.Duration) {
 		}
 		break
 	}
-	k.retireLocked()
+	k.retireLocked(now)
 	wait = tick
 	if len(k.agenda) > 0 {
 		wait = min(wait, max(0, k.agenda[0].renewal.at.Sub(now)))
@@ -213,26 +226,43 @@ func (k *keeper) attend() (expired []*Session, wait time.Duration) {
 // askLocked asks for a renewal, or asks again by another way.
 func (k *keeper) askLocked(s *Session, now clock.Instant) {
 	r := &s.renewal
-	if r.asked && r.over != nil && !r.over.dead {
-		// The head of a stalled stream may be what stalls it, and so may be one that is overdue again: it asks by itself.
-		if r.repeats++; r.repeats > 1 || r.over.headIs(s) {
-			r.suspect = true
-		}
+	if r.overdue = r.asked; r.overdue && r.over != nil && !r.over.dead {
+		r.suspect = r.suspect || r.over.headIs(s)
 		k.stalledLocked(r.over)
 	}
-	way := &k.main
-	if r.suspect {
-		way = &k.side
-	}
-	if *way == nil {
-		*way = k.openLocked(now)
-	}
+	way := k.wayLocked(r, now)
 	r.next = now.Add(s.allow.patience(s.granted, k.trip))
-	if r.asked, r.over = true, *way; r.over == nil {
+	if r.asked, r.over = true, way; way == nil {
 		return
 	}
 	r.over.queue = append(r.over.queue, s)
 	r.over.link.kick()
+}
+
+// wayLocked chooses the stream to ask over, nil if there is no endpoint.
+func (k *keeper) wayLocked(r *renewal, now clock.Instant) *carrier {
+	switch {
+	case r.suspect:
+		if k.side == nil {
+			k.side = k.openLocked(now)
+		}
+		return k.side
+	case r.overdue || len(k.mains) > 1:
+		return k.mainLocked(now, 1+rand.IntN(k.width))
+	}
+	return k.mainLocked(now, 1)
+}
+
+// mainLocked returns the n-th main stream, or a new one if there are fewer.
+func (k *keeper) mainLocked(now clock.Instant, n int) *carrier {
+	if n <= len(k.mains) {
+		return k.mains[n-1]
+	}
+	c := k.openLocked(now)
+	if c != nil {
+		k.mains = append(k.mains, c)
+	}
+	return c
 }
 
 // stalledLocked stops giving renewals to a stream; it stays open for its answers.
@@ -243,18 +273,46 @@ func (k *keeper) stalledLocked(c *carrier) {
 	c.stalled = true
 	k.engine.journal.info("leasehold: a keepalive stream does not answer: moving to another member",
 		zap.String("endpoint", c.link.endpoint), zap.Int("unanswered", c.unanswered()))
+	if now := k.engine.clk.Now(); c != k.side {
+		if now.Sub(k.stalled) < k.longest {
+			k.width = min(4*k.width, widthLimit) // not the first in this trouble
+		}
+		k.stalled = now
+	}
 	k.dropLocked(c)
 }
 
-// dropLocked makes c neither the main nor the side stream.
-func (k *keeper) dropLocked(c *carrier) {
-	if k.main == c {
-		k.main = nil
-	}
-	if k.side == c {
+// calmLocked is called when an answer has extended a lease over c.
+func (k *keeper) calmLocked(c *carrier) {
+	c.answers++
+	switch {
+	case c.stalled && (len(k.mains) == 0 || k.mains[0].answers == 0):
+		c.stalled = false // slow, but what has replaced it, if anything, has answered nothing yet
+		k.mains = slices.Insert(k.mains, 0, c)
+	case c == k.side && len(k.mains) == 0:
+		k.mains, k.side = append(k.mains, c), nil // the way that works is for everybody
+	case c == k.side && c.unanswered() == 0:
 		k.side = nil
+	case k.width > 1 && k.engine.clk.Now().Sub(k.stalled) > k.longest:
+		k.width, k.mains = 1, k.mains[:min(1, len(k.mains))] // the trouble is over
 	}
 }
+
+// dropLocked makes c neither a main stream nor the side stream. It reports whether it was one.
+func (k *keeper) dropLocked(c *carrier) bool {
+	if k.side == c {
+		k.side = nil
+		return true
+	}
+	i := slices.Index(k.mains, c)
+	if i >= 0 {
+		k.mains = slices.Delete(k.mains, i, i+1)
+	}
+	return i >= 0
+}
+
+// inUse reports whether renewals are given to c.
+func (k *keeper) inUse(c *carrier) bool { return k.side == c || slices.Contains(k.mains, c) }
 
 // openLocked opens a stream over the member that looks best: not one of a stalled stream, not one that has just failed. It
 // returns nil if the etcd client has no endpoints (SetEndpoints can do that).
@@ -284,7 +342,7 @@ func (k *keeper) openLocked(now clock.Instant) *carrier {
 	k.turn++
 	open := 0
 	for _, c := range slices.Backward(k.carriers) {
-		if c.dead || c == k.main || c == k.side {
+		if c.dead || k.inUse(c) {
 			continue
 		}
 		if open++; open >= carrierLimit {
@@ -297,10 +355,14 @@ func (k *keeper) openLocked(now clock.Instant) *carrier {
 	return c
 }
 
-// retireLocked ends the streams that are neither main nor side and none of whose answers could extend anything.
-func (k *keeper) retireLocked() {
+// retireLocked ends the streams that are not in use and none of whose answers could extend anything.
+func (k *keeper) retireLocked(now clock.Instant) {
+	if now.Sub(k.retired) < retireEvery {
+		return
+	}
+	k.retired = now
 	for _, c := range k.carriers {
-		if c != k.main && c != k.side && !c.usefulLocked() {
+		if !c.dead && !k.inUse(c) && !c.usefulLocked() {
 			k.endLocked(c)
 		}
 	}

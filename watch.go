@@ -74,7 +74,7 @@ type subscriber interface {
 }
 
 func newWatcher(e *engine) *watcher {
-	return &watcher{engine: e, wake: make(chan struct{}, 1), watches: make(map[int64]*watch), turn: rand.IntN(1 << 16)}
+	return &watcher{engine: e, wake: make(chan struct{}, 1), watches: make(map[int64]*watch), again: e.clk.Now(), turn: rand.IntN(1 << 16)}
 }
 
 // watch begins to follow key, or [key, end), until it is stopped or the session ends. ownKey is a key of the session.
