@@ -4,6 +4,7 @@ package etcdfake
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,11 +145,12 @@ func TestOnChange_IsCalledBeforeTheAnswer(t *testing.T) {
 	inBubble(t, Options{CommitLatency: 5 * ms}, func(t *testing.T, c *Cluster) {
 		var seen []string // written under the cluster's mutex, read after an answer
 		c.OnChange(func(ch Change) {
-			line := fmt.Sprint(ch.Revision, ":")
+			var line strings.Builder
+			line.WriteString(fmt.Sprint(ch.Revision, ":"))
 			for _, kv := range ch.Keys("line/") {
-				line += " " + string(kv.Key)
+				line.WriteString(" " + string(kv.Key))
 			}
-			seen = append(seen, line)
+			seen = append(seen, line.String())
 		})
 		cli := c.Client(t)
 		mustPut(t, cli, "line/b", "")
