@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"example.com/leasehold/cmd/leasehold/internal/terminal"
 )
 
 // Style says what the terminal can show.
@@ -34,7 +36,7 @@ func (p Picture) Text(style Style) string {
 	c.columns = style.Width - c.gutter
 
 	c.line(p.Title, "1")
-	for _, line := range wrap(p.Subtitle, style.Width) {
+	for _, line := range terminal.Wrap(p.Subtitle, style.Width) {
 		c.line(line, "90")
 	}
 	c.out.WriteByte('\n')
@@ -48,7 +50,7 @@ func (p Picture) Text(style Style) string {
 	c.out.WriteByte('\n')
 	for i, e := range c.events {
 		head := fmt.Sprintf("%c %6.2f s  ", 'A'+rune(i), e.At.Seconds())
-		for j, line := range wrap(e.Text, style.Width-len(head)) {
+		for j, line := range terminal.Wrap(e.Text, style.Width-len(head)) {
 			if j > 0 {
 				head = strings.Repeat(" ", len(head))
 			}
@@ -253,25 +255,4 @@ func (c *canvas) line(text, colour string) {
 		text = "\x1b[" + colour + "m" + text + "\x1b[0m"
 	}
 	c.out.WriteString(text + "\n")
-}
-
-// wrap breaks text at spaces into lines of at most width runes; a longer word stays whole.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
-			lines = append(lines, line)
-			line = word
-		default:
-			line += " " + word
-		}
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
 }
