@@ -73,10 +73,7 @@ func (s *story) handOver(ctx context.Context) (first, second int, err error) {
 		return 0, 0, err
 	}
 	before := s.beliefs[len(s.beliefs)-1]
-	if err := s.order(before.worker, doRelease); err != nil {
-		return 0, 0, err
-	}
-	after, err := s.nextHolder(ctx)
+	after, err := s.pass(ctx, before.worker)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -85,6 +82,19 @@ func (s *story) handOver(ctx context.Context) (first, second int, err error) {
 	s.expect(after.token > before.token, "token %v is larger than %v", after.token, before.token)
 	s.expect(before.to() < after.from, "%s stopped believing before %s began: %v apart", s.workers[before.worker], s.workers[after.worker], round(after.from.Sub(before.to())))
 	return before.worker, after.worker, s.order(before.worker, doLock)
+}
+
+// pass lets the holder release and waits for the next one, and until both have told: reports of two processes come in
+// any order.
+func (s *story) pass(ctx context.Context, holder int) (belief, error) {
+	if err := s.order(holder, doRelease); err != nil {
+		return belief{}, err
+	}
+	next, err := s.nextHolder(ctx)
+	if err != nil {
+		return belief{}, err
+	}
+	return next, s.until(ctx, s.workers[holder]+" tells that it has released", func() bool { return s.current(holder).ended != 0 })
 }
 
 // stopHolder stops the holder for longer than its term and lets it find out. It returns who holds then.
@@ -172,6 +182,10 @@ func (s *story) afterwards(ctx context.Context, holder, seen int, resumed machin
 func (s *story) stopLeader(ctx context.Context, holder int) error {
 	s.heading("3. The etcd leader stops")
 	token := s.current(holder).token
+	writes := s.accepted(holder)
+	if err := s.until(ctx, s.workers[holder]+" goes on writing", func() bool { return s.accepted(holder) >= writes+4 }); err != nil {
+		return err
+	}
 	old := s.leader()
 	if old < 0 {
 		return fmt.Errorf("demo: no etcd leader to stop")
@@ -214,10 +228,7 @@ func (s *story) finish(ctx context.Context, holder int) error {
 	s.heading("4. The others get their turns")
 	for range len(s.workers) - 1 {
 		before := *s.current(holder)
-		if err := s.order(holder, doRelease); err != nil {
-			return err
-		}
-		after, err := s.nextHolder(ctx)
+		after, err := s.pass(ctx, holder)
 		if err != nil {
 			return err
 		}

@@ -185,14 +185,21 @@ func (d *drawing) tick(x float64, y int, t Tick) {
 }
 
 func (d *drawing) letters() {
+	for _, e := range d.events {
+		x, end := d.x(e.At), d.laneY(e.Lane)-barHeight/2-2
+		d.line(x, d.top-5, x, end, `stroke="#334155" stroke-dasharray="1 3"`)
+		d.printf(`<path d="M%.1f %d l-3.5 -6 h7 z" fill="#334155"/>`, x, end+3)
+	}
 	for r, row := range d.rows {
 		cy := d.top - 14 - letterStep*r
 		for _, i := range row {
-			e := d.events[i]
-			x, end := d.x(e.At), d.laneY(e.Lane)-barHeight/2-2
-			d.line(x, cy+9, x, end, `stroke="#334155" stroke-dasharray="1 3"`)
-			d.printf(`<path d="M%.1f %d l-3.5 -6 h7 z" fill="#334155"/>`, x, end+3)
-			d.circle(x, cy, i)
+			x := d.x(d.events[i].At)
+			d.line(x, cy+9, x, d.top-5, `stroke="#334155" stroke-dasharray="1 3"`)
+		}
+	}
+	for r, row := range d.rows { // last, so that no line crosses a letter
+		for _, i := range row {
+			d.circle(d.x(d.events[i].At), d.top-14-letterStep*r, i)
 		}
 	}
 }
