@@ -15,7 +15,7 @@ import (
 
 func TestText_NoLineIsWiderThanTheTerminal(t *testing.T) {
 	for _, width := range []int{40, 41, 60, 80, 100, 200} {
-		for _, line := range strings.Split(sample().Text(Style{Width: width}), "\n") {
+		for line := range strings.SplitSeq(sample().Text(Style{Width: width}), "\n") {
 			if n := utf8.RuneCountInString(line); n > width {
 				t.Errorf("width %d: %d columns: %q", width, n, line)
 			}
