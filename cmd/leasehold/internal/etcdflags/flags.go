@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcdflags has the flags and the environment of etcdctl, with the same meaning: who can reach a cluster with
+// etcdctl reaches it with leasehold without learning anything.
+//
+// One difference: etcdctl refuses a flag that is given in the environment as well; here the flag counts.
+package etcdflags
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/client/pkg/v3/srv"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Flags are how to reach etcd. Register them, read the environment once they are parsed, then make clients.
+type Flags struct {
+	Endpoints      []string
+	DialTimeout    time.Duration
+	CommandTimeout time.Duration
+	User           string // name or name:password
+
+	keepAliveTime, keepAliveTimeout           time.Duration
+	password                                  string
+	insecureTransport, insecureSkipVerify     bool
+	cert, key, caCert                         string
+	discoverySRV, discoveryName               string
+	insecureDiscovery, discovered             bool
+}
+
+// ErrFlags says that flags or the environment contradict each other or cannot be used.
+var ErrFlags = errors.New("etcd flags")
+
+// Register adds the flags to fs, with etcdctl's names and defaults.
+func (f *Flags) Register(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.Endpoints, "endpoints", []string{"127.0.0.1:2379"}, "etcd's endpoints")
+	fs.DurationVar(&f.DialTimeout, "dial-timeout", 2*time.Second, "time to get a connection")
+	fs.DurationVar(&f.CommandTimeout, "command-timeout", 5*time.Second, "time for a request, not counting waits for a lock")
+	fs.DurationVar(&f.keepAliveTime, "keepalive-time", 2*time.Second, "pings on an idle connection: interval")
+	fs.DurationVar(&f.keepAliveTimeout, "keepalive-timeout", 6*time.Second, "pings on an idle connection: time for the answer")
+	fs.BoolVar(&f.insecureTransport, "insecure-transport", true, "plain text where no TLS flag and no https endpoint says otherwise")
+	fs.BoolVar(&f.insecureSkipVerify, "insecure-skip-tls-verify", false, "do not verify the servers' certificates: for tests only")
+	fs.StringVar(&f.cert, "cert", "", "client's TLS certificate file")
+	fs.StringVar(&f.key, "key", "", "client's TLS key file")
+	fs.StringVar(&f.caCert, "cacert", "", "CA bundle that verifies the servers' certificates")
+	fs.StringVar(&f.User, "user", "", "name[:password]; the password is asked for if it is nowhere")
+	fs.StringVar(&f.password, "password", "", "password; then --user must not carry one")
+	fs.StringVarP(&f.discoverySRV, "discovery-srv", "d", "", "domain whose SRV records name the endpoints")
+	fs.StringVar(&f.discoveryName, "discovery-srv-name", "", "service name for the SRV records")
+	fs.BoolVar(&f.insecureDiscovery, "insecure-discovery", true, "accept SRV records of plain-text endpoints")
+}
+
+// FromEnvironment gives every flag of fs that was not set the value of its ETCDCTL_ variable, if there is one:
+// --dial-timeout is ETCDCTL_DIAL_TIMEOUT. Only flags that Register has added are looked at.
+func (f *Flags) FromEnvironment(fs *pflag.FlagSet) error {
+	var names pflag.FlagSet
+	new(Flags).Register(&names)
+	var errs []error
+	names.VisitAll(func(known *pflag.Flag) {
+		flag := fs.Lookup(known.Name)
+		variable := "ETCDCTL_" + strings.ToUpper(strings.ReplaceAll(known.Name, "-", "_"))
+		value, ok := os.LookupEnv(variable)
+		if flag == nil || flag.Changed || !ok || value == "" {
+			return
+		}
+		if err := fs.Set(known.Name, value); err != nil {
+			errs = append(errs, fmt.Errorf("%w: %s: %w", ErrFlags, variable, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// Config returns the client's configuration. ask is called with a prompt if a password is needed that is nowhere; nil:
+// nobody can be asked. Errors match ErrFlags, or are those of files and of DNS.
+func (f *Flags) Config(ask func(prompt string) (string, error)) (clientv3.Config, error) {
+	if err := f.discover(); err != nil {
+		return clientv3.Config{}, err
+	}
+	if len(f.Endpoints) == 0 {
+		return clientv3.Config{}, fmt.Errorf("%w: --endpoints is empty", ErrFlags)
+	}
+	cfg := clientv3.Config{
+		Endpoints: f.Endpoints, DialTimeout: f.DialTimeout,
+		DialKeepAliveTime: f.keepAliveTime, DialKeepAliveTimeout: f.keepAliveTimeout,
+		Logger: zap.NewNop(), // what matters comes back as an error
+	}
+	var err error
+	if cfg.TLS, err = f.tls(); err != nil {
+		return clientv3.Config{}, err
+	}
+	if cfg.Username, cfg.Password, err = f.credentials(ask); err != nil {
+		return clientv3.Config{}, err
+	}
+	return cfg, nil
+}
+
+// Client makes a client. With a user it logs in, within the dial timeout; without, it sends nothing yet. The context
+// becomes the client's own and ends it.
+func (f *Flags) Client(ctx context.Context, ask func(prompt string) (string, error)) (*clientv3.Client, error) {
+	cfg, err := f.Config(ask)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Context = ctx
+	return clientv3.New(cfg)
+}
+
+// discover replaces the endpoints by those of the SRV records, once.
+func (f *Flags) discover() error {
+	if f.discoverySRV == "" || f.discovered {
+		return nil
+	}
+	found, err := srv.GetClient("etcd-client", f.discoverySRV, f.discoveryName)
+	if err != nil {
+		return fmt.Errorf("--discovery-srv %s: %w", f.discoverySRV, err)
+	}
+	f.discovered = true
+	f.Endpoints = nil
+	for _, endpoint := range found.Endpoints {
+		if f.insecureDiscovery || !strings.HasPrefix(endpoint, "http://") {
+			f.Endpoints = append(f.Endpoints, endpoint)
+		}
+	}
+	if len(f.Endpoints) == 0 {
+		return fmt.Errorf("%w: --discovery-srv %s: no endpoint that --insecure-discovery=false accepts", ErrFlags, f.discoverySRV)
+	}
+	return nil
+}
+
+func (f *Flags) tls() (*tls.Config, error) {
+	if (f.cert == "") != (f.key == "") {
+		return nil, fmt.Errorf("%w: --cert and --key belong together", ErrFlags)
+	}
+	secure := f.cert != "" || f.caCert != "" || !f.insecureTransport
+	for _, endpoint := range f.Endpoints {
+		secure = secure || strings.HasPrefix(endpoint, "https://") || strings.HasPrefix(endpoint, "unixs://")
+	}
+	if !secure {
+		return nil, nil // no TLS is a configuration
+	}
+	info := transport.TLSInfo{
+		CertFile: f.cert, KeyFile: f.key, TrustedCAFile: f.caCert,
+		InsecureSkipVerify: f.insecureSkipVerify, Logger: zap.NewNop(),
+	}
+	if f.discoverySRV != "" && !f.insecureDiscovery {
+		info.ServerName = f.discoverySRV
+	}
+	cfg, err := info.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	return cfg, nil
+}
+
+// credentials splits --user, or takes the password from --password or from whoever can be asked, once.
+func (f *Flags) credentials(ask func(prompt string) (string, error)) (name, password string, err error) {
+	name, password, found := strings.Cut(f.User, ":")
+	switch {
+	case name == "" && (found || f.password != ""):
+		return "", "", fmt.Errorf("%w: a password without a user", ErrFlags)
+	case name == "":
+		return "", "", nil
+	case f.password != "" && found:
+		return "", "", fmt.Errorf("%w: --user carries a password, and --password is given", ErrFlags)
+	case f.password != "":
+		return name, f.password, nil
+	case found:
+		return name, password, nil
+	case ask == nil:
+		return "", "", fmt.Errorf("%w: no password for user %s, and nobody to ask", ErrFlags, name)
+	}
+	if password, err = ask("Password for " + name + ": "); err != nil {
+		return "", "", fmt.Errorf("%w: read the password: %w", ErrFlags, err)
+	}
+	f.password = password // the next client need not ask again
+	return name, password, nil
+}
