@@ -55,3 +55,18 @@ func exitCode(err error) (code int, tell bool) {
 	}
 	return exitFailed, true
 }
+
+// exitCodes is the part of the help that explains them.
+const exitCodes = `Exit codes:
+
+  the command's own, or 128+n if signal n ended it
+   64  called wrongly
+  118  etcd refuses the credentials, or a permission is missing
+  119  etcd does not answer
+  120  --try: somebody else holds the name
+  121  --wait: it was not free in time
+  122  the lock was lost and the command was stopped, or ended unprotected
+  123  --max-hold: the time was over and the command was stopped
+  125  leasehold itself failed
+  126  the command cannot be executed
+  127  the command was not found`

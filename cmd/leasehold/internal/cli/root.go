@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"example.com/leasehold/cmd/leasehold/internal/terminal"
 	"github.com/spf13/cobra"
@@ -23,16 +21,16 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	colour         string
+	interrupts     *interrupts
 }
 
 // Main runs the command line and returns the exit code. The streams are files wherever a command asks what a terminal
 // can show.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
-	// The first interrupt ends what is under way in an orderly manner; a second one ends the process at once, because
-	// nobody catches it any more. The kernel ends the children then.
-	ctx, stop := interruptible()
-	defer stop()
+	ctx, interrupts := catchInterrupts(context.Background())
+	defer interrupts.stop()
+	a.interrupts = interrupts
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -41,7 +39,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		code, tell = exitSignal+int(sig.signal), false
 	}
 	if tell {
-		fmt.Fprintf(stderr, "leasehold: %s\n", strings.TrimPrefix(err.Error(), "leasehold: "))
+		// The SDK's errors begin with its name, which is this one's too.
+		fmt.Fprintf(stderr, "leasehold: %s\n", strings.ReplaceAll(err.Error(), "leasehold: ", ""))
 	}
 	return code
 }
@@ -79,7 +78,7 @@ Start with the demo, which needs nothing but this program:
 		}
 		return nil
 	}
-	root.AddCommand(a.demoCommand(), a.demoWorkerCommand(), a.versionCommand())
+	root.AddCommand(a.demoCommand(), a.demoWorkerCommand(), a.runCommand(), a.guardianCommand(), a.versionCommand())
 	return root
 }
 
@@ -108,26 +107,4 @@ func (a *app) screen() terminal.Screen {
 		return terminal.Of(f, colour)
 	}
 	return terminal.Screen{Width: 80, Height: 24, Colour: colour == terminal.Always}
-}
-
-// interrupted is the cause of the context that a signal ended.
-type interrupted struct{ signal syscall.Signal }
-
-func (i *interrupted) Error() string { return "interrupted by " + i.signal.String() }
-
-func interruptible() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, endSignals...)
-	go func() {
-		select {
-		case s := <-signals:
-			signal.Stop(signals)
-			sig, _ := s.(syscall.Signal)
-			cancel(&interrupted{sig})
-		case <-ctx.Done():
-			signal.Stop(signals)
-		}
-	}()
-	return ctx, func() { cancel(nil) }
 }

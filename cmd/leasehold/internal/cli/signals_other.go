@@ -10,3 +10,5 @@ import (
 )
 
 var endSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+var relayedSignals []os.Signal

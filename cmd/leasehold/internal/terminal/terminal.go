@@ -83,3 +83,12 @@ func utf8Locale() bool {
 	}
 	return true
 }
+
+// Is reports whether f is a terminal.
+func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// ReadPassword reads a line from a terminal that does not show it.
+func ReadPassword(f *os.File) (string, error) {
+	b, err := term.ReadPassword(int(f.Fd()))
+	return string(b), err
+}
