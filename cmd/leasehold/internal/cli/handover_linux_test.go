@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/leasehold/leaseholdtest"
+)
+
+// TestRun_LastWriteComesBeforeTheSuccessorsFirst is the promise of the command: 50 commands that ignore every gentle
+// signal are left without a working leasehold, in different ways, at the smallest TTL. On the clock of the machine each
+// one's last write lies before its successor's first.
+func TestRun_LastWriteComesBeforeTheSuccessorsFirst(t *testing.T) {
+	c := cluster(t)
+	ways := []string{"stopped", "killed", "guardian killed", "cut off", "cut off one way"}
+	const runs, atOnce = 50, 5
+	var mu sync.Mutex
+	shortest := time.Hour
+	slots := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i := range runs {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			way := ways[i%len(ways)]
+			t.Run(fmt.Sprintf("%s %d", way, i), func(t *testing.T) {
+				gap := handOver(t, c, fmt.Sprintf("name%d", i), way)
+				mu.Lock()
+				defer mu.Unlock()
+				shortest = min(shortest, gap)
+			})
+		})
+	}
+	wg.Wait()
+	t.Logf("%d runs; the shortest time between a last and a first write is %v", runs, shortest)
+}
+
+// handOver lets one command hold the name, breaks its leasehold, and measures when the next one begins.
+func handOver(t *testing.T, c *leaseholdtest.Cluster, name, way string) time.Duration {
+	dir := t.TempDir()
+	old, next := filepath.Join(dir, "old"), filepath.Join(dir, "next")
+	links := c.Client(t)
+	script := `setsid "$0" "$1" "$2" & wait` // a session of its own, to make it harder
+	holder := command(t, "run", name, "--ttl", "1s", "--endpoints", strings.Join(links.Endpoints(), ","), "--", "sh", "-c", script, os.Args[0], stamperArg, old).start(t)
+	eventually(t, "the first command writes", written(old))
+	waiter := command(t, "run", name, "--ttl", "1s", "--", os.Args[0], stamperArg, next).start(t)
+
+	var err error
+	switch way {
+	case "stopped":
+		err = holder.Process.Signal(syscall.SIGSTOP)
+	case "killed":
+		err = holder.Process.Kill()
+	case "guardian killed":
+		err = syscall.Kill(guardianOf(t, holder.Process.Pid), syscall.SIGKILL)
+	case "cut off":
+		links.Blackhole(leaseholdtest.Both)
+	case "cut off one way":
+		links.Blackhole(leaseholdtest.Down)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the second command writes", written(next))
+	if err := waiter.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = waiter.Wait()
+	before, after := instants(t, old), instants(t, next)
+	if len(before) == 0 || len(after) == 0 {
+		t.Fatal("nothing was written")
+	}
+	gap := after[0].Sub(before[len(before)-1])
+	if gap <= 0 {
+		t.Errorf("the first command wrote %v after the second had begun", -gap)
+	}
+	return gap
+}
+
+// guardianOf returns the only child of a leasehold.
+func guardianOf(t *testing.T, pid int) int {
+	t.Helper()
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		var child int
+		if text, err := os.ReadFile(task); err == nil {
+			if _, err := fmt.Sscan(string(text), &child); err == nil {
+				return child
+			}
+		}
+	}
+	t.Fatalf("process %d has no child", pid)
+	return 0
+}
