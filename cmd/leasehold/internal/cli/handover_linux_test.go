@@ -69,6 +69,11 @@ func handOver(t *testing.T, c *leaseholdtest.Cluster, name, way string) time.Dur
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the first one said %q, the second one %q", &holder.err, &waiter.err)
+		}
+	})
 	eventually(t, "the second command writes", written(next))
 	if err := waiter.Process.Kill(); err != nil {
 		t.Error(err)

@@ -52,10 +52,12 @@ excludes "etcdctl lock jobs/nightly".
 	cmd.Flags().DurationVar(&wait, "wait", 0, "give up if the lock is not free within this time (default: wait as long as it takes)")
 	cmd.Flags().BoolVar(&try, "try", false, "give up at once if somebody holds the lock or waits for it")
 	cmd.Flags().StringVar(&h.holder, "holder", "", "what others are told about who holds it (default host:pid)")
-	cmd.MarkFlagsMutuallyExclusive("wait", "try")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if wait < 0 {
 			return exitWith(exitUsage, "--wait %s: want a time above zero", wait)
+		}
+		if wait > 0 && try {
+			return exitWith(exitUsage, "--wait and --try exclude each other")
 		}
 		name, argv := given[0], given[1:]
 		if name == "" {
@@ -129,8 +131,8 @@ func (h *holdFlags) acquire(ctx context.Context, name string, wait time.Duration
 			h.closeSession(ctx, session)
 		}
 		if locked, ok := errors.AsType[*leasehold.LockedError](err); ok {
-			h.app.say("%q is not free: %s", name, h.whoHolds(ctx, name))
-			return nil, nil, &exitError{exitBusy, locked}
+			holder, _ := lines.ParseHolder(locked.Holder)
+			return nil, nil, exitWith(exitBusy, "%q is not free: held by %s (token %v)", name, holder, locked.Token)
 		}
 		if errors.Is(context.Cause(ctx), errWaitOver) {
 			return nil, nil, exitWith(exitTimeout, "%q was not free within %s: %s", name, wait, h.whoHolds(context.WithoutCancel(ctx), name))

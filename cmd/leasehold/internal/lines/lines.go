@@ -110,7 +110,7 @@ func Parse(prefix string, kv *mvccpb.KeyValue) (name string, p Place, ok bool) {
 		Key: string(kv.GetKey()), Value: string(kv.GetValue()),
 		Token: leasehold.Token(kv.GetCreateRevision()), Lease: clientv3.LeaseID(kv.GetLease()),
 	}
-	p.Holder, p.Since = parseHolder(p.Value)
+	p.Holder, p.Since = ParseHolder(p.Value)
 	dir, suffix, ok := strings.Cut(strings.TrimPrefix(p.Key, prefix), "/")
 	if !ok {
 		p.Problem = "stands in no line: it is not below a name"

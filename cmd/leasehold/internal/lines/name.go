@@ -52,8 +52,8 @@ func Holder(name string, since time.Time) string {
 	return name + sinceMark + since.UTC().Format(time.RFC3339)
 }
 
-// parseHolder is the inverse of Holder. Values of others come back whole, with the zero time.
-func parseHolder(value string) (name string, since time.Time) {
+// ParseHolder is the inverse of Holder. Values of others come back whole, with the zero time.
+func ParseHolder(value string) (name string, since time.Time) {
 	i := strings.LastIndex(value, sinceMark)
 	if i < 0 {
 		return value, time.Time{}
