@@ -153,8 +153,8 @@ func (s suite) testNamesAreStrangers(t *testing.T) {
 	prefix := t.Name()
 	names := make([]string, 0, 2*len(strangers))
 	for _, stranger := range strangers {
-		// Each alone, too: a trailing blank or a leading brace means something only at the edge.
-		names = append(names, stranger, prefix+stranger)
+		// At both edges: a trailing blank or a leading brace means something only there.
+		names = append(names, stranger+prefix, prefix+stranger)
 	}
 	// Rising marks first, then every name must still have its own, whatever the names after it did.
 	for i, name := range names {
