@@ -72,8 +72,7 @@ func (s suite) testConcurrentWriters(t *testing.T) {
 					if lost.Add(1) > int64(s.Writes) {
 						t.Errorf("more than %d writes of unknown outcome, the last one: %v", s.Writes, h.lastLost())
 					}
-					restart.Lock() // the server is gone: wait until it is back, then go on
-					restart.Unlock()
+					restart.await()
 				}
 			}
 		})
@@ -191,6 +190,13 @@ type restarts struct {
 	count int
 }
 
+// await returns when the server is there.
+func (r *restarts) await() {
+	r.Lock()
+	defer r.Unlock()
+}
+
+// wait returns when there will be no more restarts.
 func (r *restarts) wait() { r.done.Wait() }
 
 // restarter restarts the server after a third and after two thirds of the writes.
