@@ -23,6 +23,7 @@ package httpfence
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 
@@ -34,7 +35,7 @@ type Config struct {
 	// Guard admits the writes.
 	Guard fence.Guard
 	// Resource names what a request writes to, from its path for example. An error that it returns is answered
-	// with 400; wrap [fence.ErrInvalidResource].
+	// with 400.
 	Resource func(*http.Request) (string, error)
 	// Read reports whether a request only reads and passes without a token. Default: GET, HEAD, OPTIONS and TRACE.
 	Read func(*http.Request) bool
@@ -93,7 +94,10 @@ func (h *handler) write(held *heldResponse, r *http.Request) error {
 	}
 	resource, err := h.Resource(r)
 	if err != nil {
-		return errors.Join(fence.ErrInvalidResource, err)
+		if !errors.Is(err, fence.ErrInvalidResource) {
+			err = fmt.Errorf("%w: %w", fence.ErrInvalidResource, err)
+		}
+		return err
 	}
 	admission, err := h.Guard.Begin(r.Context(), resource, token)
 	if err != nil {
