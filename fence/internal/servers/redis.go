@@ -4,6 +4,7 @@ package servers
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"testing"
 )
@@ -24,4 +25,15 @@ func Redis(tb testing.TB, args ...string) *Server {
 		return command(nil, s.Dir, daemon, all...)
 	}
 	return s.launch(tb)
+}
+
+// RedisNode starts a Redis server that is a node of a cluster yet to be made, and returns the port of its cluster bus.
+func RedisNode(tb testing.TB) (node *Server, busPort string) {
+	tb.Helper()
+	// Not the usual offset of 10,000, which may lie beyond the last port.
+	_, busPort, err := net.SplitHostPort(freeAddr(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return Redis(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", busPort), busPort
 }
