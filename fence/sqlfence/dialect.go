@@ -101,28 +101,37 @@ func schema(d Dialect, table string) string {
 	return ""
 }
 
-// statements are the two of a fence, made once.
-type statements struct {
-	raise string // insert the mark or raise it if it is not higher
-	read  string // read the mark
+// Statements are the SQL of a [Fence], for adapters of other ways to talk to a database. For PostgreSQL and SQLite, Raise
+// takes the resource and the token and affects one row if the token is admitted; if it affects none, Read takes the resource and
+// returns the mark that was in the way. For MySQL, Raise takes the resource and twice the token and its last insert id is the
+// mark afterwards.
+type Statements struct{ Raise, Read string }
+
+// StatementsOf returns the statements of the fence that [New] would return.
+func StatementsOf(dialect Dialect, config Config) (Statements, error) {
+	f, err := New(dialect, config)
+	if err != nil {
+		return Statements{}, err
+	}
+	return f.sql, nil
 }
 
-func (d Dialect) statements(table string) statements {
+func (d Dialect) statements(table string) Statements {
 	name := d.quote(table)
 	read := "SELECT token FROM " + name + " WHERE resource = " + d.param(1)
 	if d == MySQL {
 		// The affected rows cannot tell an equal token from a lower one, and whether they count a row that stayed as it
 		// was is a setting of the connection. So the statement hands back the mark as it is afterwards, through the only
 		// number that travels with its answer.
-		return statements{
-			read: read,
-			raise: "INSERT INTO " + name + " (resource, token) VALUES (?, LAST_INSERT_ID(?)) " +
+		return Statements{
+			Read: read,
+			Raise: "INSERT INTO " + name + " (resource, token) VALUES (?, LAST_INSERT_ID(?)) " +
 				"ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, ?))",
 		}
 	}
-	return statements{
-		read: read,
-		raise: "INSERT INTO " + name + " AS mark (resource, token) VALUES (" + d.param(1) + ", " + d.param(2) + ") " +
+	return Statements{
+		Read: read,
+		Raise: "INSERT INTO " + name + " AS mark (resource, token) VALUES (" + d.param(1) + ", " + d.param(2) + ") " +
 			"ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE mark.token <= excluded.token",
 	}
 }

@@ -56,7 +56,7 @@ type Config struct {
 type Fence struct {
 	dialect Dialect
 	table   string
-	sql     statements
+	sql     Statements
 }
 
 // New returns a fence for databases of the given dialect.
@@ -114,7 +114,7 @@ func (f *Fence) CheckToken(ctx context.Context, tx *sql.Tx, resource string, tok
 func (f *Fence) raise(ctx context.Context, tx *sql.Tx, w fence.Write) (leasehold.Token, error) {
 	if f.dialect == MySQL {
 		// As bytes, so that no character set of the connection has a say.
-		result, err := tx.ExecContext(ctx, f.sql.raise, []byte(w.Resource), int64(w.Token), int64(w.Token))
+		result, err := tx.ExecContext(ctx, f.sql.Raise, []byte(w.Resource), int64(w.Token), int64(w.Token))
 		if err != nil {
 			return 0, err
 		}
@@ -124,7 +124,7 @@ func (f *Fence) raise(ctx context.Context, tx *sql.Tx, w fence.Write) (leasehold
 		}
 		return leasehold.Token(highest), err
 	}
-	result, err := tx.ExecContext(ctx, f.sql.raise, w.Resource, int64(w.Token))
+	result, err := tx.ExecContext(ctx, f.sql.Raise, w.Resource, int64(w.Token))
 	if err != nil {
 		return 0, err
 	}
@@ -135,7 +135,7 @@ func (f *Fence) raise(ctx context.Context, tx *sql.Tx, w fence.Write) (leasehold
 	// Refused: the row is there, higher and (where there are row locks) locked by the upsert that did not touch it, so
 	// this reads the very mark that was in the way.
 	var highest int64
-	if err := tx.QueryRowContext(ctx, f.sql.read, w.Resource).Scan(&highest); err != nil {
+	if err := tx.QueryRowContext(ctx, f.sql.Read, w.Resource).Scan(&highest); err != nil {
 		return 0, err
 	}
 	if leasehold.Token(highest) <= w.Token {
