@@ -21,6 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	servers.Main(map[string]servers.Role{sqliteRole: serveSQLite})
 	// The driver reports every connection that a killed server leaves behind.
 	if err := mysql.SetLogger(log.New(io.Discard, "", 0)); err != nil {
 		log.Fatal(err)

@@ -63,20 +63,42 @@ func (db *database) subject(f *sqlfence.Fence, level sql.IsolationLevel) fencete
 	}
 }
 
-func TestFence_Conformance(t *testing.T) {
+// TestFences runs every test on every database, with one server for all of them.
+func TestFences(t *testing.T) {
+	tests := []struct {
+		name string
+		run  func(*testing.T, *database)
+	}{
+		{"Conformance", testConformance},
+		{"OldSnapshotDoesNotPass", eachLevel(testOldSnapshotDoesNotPass)},
+		{"CommitAfterARefusalChangesNoMark", eachLevel(testCommitAfterARefusalChangesNoMark)},
+		{"RollbackTakesTheMarkWithIt", eachLevel(testRollbackTakesTheMarkWithIt)},
+		{"SuccessorReadsWhatItsPredecessorWrote", eachLevel(testSuccessorReadsWhatItsPredecessorWrote)},
+		{"CreateTableMayRunTwice", testCreateTableMayRunTwice},
+		{"NothingIsSentWithoutAGrant", testNothingIsSentWithoutAGrant},
+		{"RowConformance", testRowConformance},
+		{"RowSaysWhatBecameOfIt", testRowSaysWhatBecameOfIt},
+		{"BehindHTTP", testBehindHTTP},
+	}
 	for _, kind := range kinds() {
 		t.Run(kind.name, func(t *testing.T) {
 			db := kind.open(t)
-			f := newFence(t, db)
-			for _, level := range db.levels {
-				options := fencetest.Options{}
-				if level != sql.LevelDefault {
-					options.Writes = 1_000 // the long run is made once
-				}
-				t.Run(level.String(), func(t *testing.T) {
-					fencetest.Run(t, func(*testing.T) fencetest.Subject { return db.subject(f, level) }, options)
-				})
+			for _, test := range tests {
+				t.Run(test.name, func(t *testing.T) { test.run(t, db) })
 			}
+		})
+	}
+}
+
+func testConformance(t *testing.T, db *database) {
+	f := newFence(t, db)
+	for _, level := range db.levels {
+		options := fencetest.Options{}
+		if level != sql.LevelDefault {
+			options.Writes = 1_000 // the long run is made once
+		}
+		t.Run(level.String(), func(t *testing.T) {
+			fencetest.Run(t, func(*testing.T) fencetest.Subject { return db.subject(f, level) }, options)
 		})
 	}
 }
