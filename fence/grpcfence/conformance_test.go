@@ -22,13 +22,15 @@ import (
 	"example.com/leasehold/fence/fencetest"
 	"example.com/leasehold/fence/grpcfence"
 	"example.com/leasehold/fence/internal/journal"
+	"example.com/leasehold/fence/internal/lists"
 	"example.com/leasehold/fence/internal/servers"
+	"example.com/leasehold/fence/internal/servers/etcdserver"
 )
 
 const journalRole = "gRPC server with a journal"
 
 func TestMain(m *testing.M) {
-	servers.Main(map[string]servers.Role{journalRole: serveJournal})
+	servers.Main(map[string]servers.Role{journalRole: serveJournal, etcdserver.Role: etcdserver.Serve})
 	os.Exit(m.Run())
 }
 
@@ -38,7 +40,7 @@ func serveJournal(addr, dir string) error {
 	if err != nil {
 		return err
 	}
-	server, err := newServer(&j.Gate, &lists{add: j.Append, values: j.Values})
+	server, err := (&lists.Lists{Add: j.Append, Values: j.Values}).FencedServer(&j.Gate)
 	if err != nil {
 		return err
 	}
@@ -52,20 +54,20 @@ func serveJournal(addr, dir string) error {
 var serial atomic.Int64
 
 // subject writes through add, which makes one call that carries a token.
-func subject(conn *grpc.ClientConn, add func(ctx context.Context, m message) error) fencetest.Subject {
+func subject(conn *grpc.ClientConn, add func(ctx context.Context, m lists.Message) error) fencetest.Subject {
 	return fencetest.Subject{
 		Write: func(ctx context.Context, resource string, token leasehold.Token, value string) error {
-			return add(grpcfence.WithToken(ctx, token), message{Resource: []byte(resource), Value: value})
+			return add(grpcfence.WithToken(ctx, token), lists.Message{Resource: []byte(resource), Value: value})
 		},
 		WritePaused: func(ctx context.Context, resource string, token leasehold.Token, value string, pause func()) error {
 			name := strconv.FormatInt(serial.Add(1), 10)
-			pauses.Store(name, pause)
-			defer pauses.Delete(name)
-			return add(grpcfence.WithToken(ctx, token), message{Resource: []byte(resource), Value: value, Pause: name})
+			lists.Pauses.Store(name, pause)
+			defer lists.Pauses.Delete(name)
+			return add(grpcfence.WithToken(ctx, token), lists.Message{Resource: []byte(resource), Value: value, Pause: name})
 		},
 		Values: func(ctx context.Context, resource string) ([]string, error) {
 			out := new(wrapperspb.StringValue)
-			if err := conn.Invoke(ctx, methodValues, encode(message{Resource: []byte(resource)}), out); err != nil {
+			if err := conn.Invoke(ctx, lists.MethodValues, lists.Encode(lists.Message{Resource: []byte(resource)}), out); err != nil {
 				return nil, err
 			}
 			var values []string
@@ -75,20 +77,20 @@ func subject(conn *grpc.ClientConn, add func(ctx context.Context, m message) err
 }
 
 // unary makes a unary call.
-func unary(conn *grpc.ClientConn) func(context.Context, message) error {
-	return func(ctx context.Context, m message) error {
-		return grpcfence.ErrorFrom(conn.Invoke(ctx, methodAdd, encode(m), new(wrapperspb.BoolValue)))
+func unary(conn *grpc.ClientConn) func(context.Context, lists.Message) error {
+	return func(ctx context.Context, m lists.Message) error {
+		return grpcfence.ErrorFrom(conn.Invoke(ctx, lists.MethodAdd, lists.Encode(m), new(wrapperspb.BoolValue)))
 	}
 }
 
 // stream opens a stream for one message.
-func stream(conn *grpc.ClientConn) func(context.Context, message) error {
-	return func(ctx context.Context, m message) error {
-		s, err := conn.NewStream(ctx, addAllDesc, methodAddAll)
+func stream(conn *grpc.ClientConn) func(context.Context, lists.Message) error {
+	return func(ctx context.Context, m lists.Message) error {
+		s, err := conn.NewStream(ctx, lists.AddAllDesc, lists.MethodAddAll)
 		if err != nil {
 			return grpcfence.ErrorFrom(err)
 		}
-		if err := s.SendMsg(encode(m)); err != nil && !errors.Is(err, io.EOF) {
+		if err := s.SendMsg(lists.Encode(m)); err != nil && !errors.Is(err, io.EOF) {
 			return grpcfence.ErrorFrom(err)
 		}
 		if err := s.RecvMsg(new(wrapperspb.BoolValue)); err != nil {
@@ -107,12 +109,12 @@ func stream(conn *grpc.ClientConn) func(context.Context, message) error {
 }
 
 func TestUnary_Conformance(t *testing.T) {
-	conn := dial(t, serve(t, &fence.Gate{}, memoryLists()))
+	conn := dial(t, serve(t, &fence.Gate{}, lists.Memory()))
 	fencetest.Run(t, func(*testing.T) fencetest.Subject { return subject(conn, unary(conn)) }, fencetest.Options{Writes: 2_000})
 }
 
 func TestStream_Conformance(t *testing.T) {
-	conn := dial(t, serve(t, &fence.Gate{}, memoryLists()))
+	conn := dial(t, serve(t, &fence.Gate{}, lists.Memory()))
 	fencetest.Run(t, func(*testing.T) fencetest.Subject { return subject(conn, stream(conn)) }, fencetest.Options{Writes: 2_000})
 }
 
@@ -123,7 +125,7 @@ func TestUnary_ConformanceWithAKilledServer(t *testing.T) {
 		conn.ResetConnectBackoff()
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		return conn.Invoke(ctx, methodValues, encode(message{}), new(wrapperspb.StringValue))
+		return conn.Invoke(ctx, lists.MethodValues, lists.Encode(lists.Message{}), new(wrapperspb.StringValue))
 	}
 	fencetest.Run(t, func(*testing.T) fencetest.Subject {
 		s := subject(conn, unary(conn))

@@ -20,15 +20,16 @@ import (
 	"example.com/leasehold"
 	"example.com/leasehold/fence"
 	"example.com/leasehold/fence/grpcfence"
+	"example.com/leasehold/fence/internal/lists"
 )
 
 // callers make one call with the token that is in ctx, unary and as a stream.
-func callers(conn *grpc.ClientConn) map[string]func(context.Context, message) error {
-	return map[string]func(context.Context, message) error{"unary": unary(conn), "stream": stream(conn)}
+func callers(conn *grpc.ClientConn) map[string]func(context.Context, lists.Message) error {
+	return map[string]func(context.Context, lists.Message) error{"unary": unary(conn), "stream": stream(conn)}
 }
 
 func TestServer_RefusesMetadataThatIsNotOneToken(t *testing.T) {
-	l := memoryLists()
+	l := lists.Memory()
 	conn := dial(t, serve(t, &fence.Gate{}, l))
 	for what, test := range map[string]struct {
 		values []string
@@ -49,7 +50,7 @@ func TestServer_RefusesMetadataThatIsNotOneToken(t *testing.T) {
 		for how, call := range callers(conn) {
 			t.Run(what+"/"+how, func(t *testing.T) {
 				ctx := metadata.NewOutgoingContext(t.Context(), metadata.MD{grpcfence.Key: test.values})
-				err := call(ctx, message{Resource: []byte("r"), Value: "v"})
+				err := call(ctx, lists.Message{Resource: []byte("r"), Value: "v"})
 				if status.Code(err) != test.code {
 					t.Errorf("got %v, want code %v", err, test.code)
 				}
@@ -62,16 +63,16 @@ func TestServer_RefusesMetadataThatIsNotOneToken(t *testing.T) {
 			})
 		}
 	}
-	if got := l.values("r"); len(got) != 0 {
+	if got := l.Values("r"); len(got) != 0 {
 		t.Errorf("%q were written", got)
 	}
 }
 
 func TestServer_RefusalHasDetails(t *testing.T) {
-	conn := dial(t, serve(t, &fence.Gate{}, memoryLists()))
+	conn := dial(t, serve(t, &fence.Gate{}, lists.Memory()))
 	for how, call := range callers(conn) {
 		t.Run(how, func(t *testing.T) {
-			r := message{Resource: []byte(t.Name()), Value: "v"}
+			r := lists.Message{Resource: []byte(t.Name()), Value: "v"}
 			if err := call(grpcfence.WithToken(t.Context(), 9), r); err != nil {
 				t.Fatal(err)
 			}
@@ -91,14 +92,14 @@ func TestServer_RefusalHasDetails(t *testing.T) {
 
 // An old holder's stream that is open and idle must not hold up its successor, and its next message is refused.
 func TestStream_IdleStreamOfAnOldHolderHoldsNobodyUp(t *testing.T) {
-	l := memoryLists()
+	l := lists.Memory()
 	conn := dial(t, serve(t, &fence.Gate{}, l))
-	old, err := conn.NewStream(grpcfence.WithToken(t.Context(), 5), addAllDesc, methodAddAll)
+	old, err := conn.NewStream(grpcfence.WithToken(t.Context(), 5), lists.AddAllDesc, lists.MethodAddAll)
 	if err != nil {
 		t.Fatal(err)
 	}
 	send := func(value string) error {
-		if err := old.SendMsg(encode(message{Resource: []byte("r"), Value: value})); err != nil && !errors.Is(err, io.EOF) {
+		if err := old.SendMsg(lists.Encode(lists.Message{Resource: []byte("r"), Value: value})); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		return grpcfence.ErrorFrom(old.RecvMsg(new(wrapperspb.BoolValue)))
@@ -106,36 +107,36 @@ func TestStream_IdleStreamOfAnOldHolderHoldsNobodyUp(t *testing.T) {
 	if err := send("old"); err != nil {
 		t.Fatal(err)
 	}
-	if err := unary(conn)(grpcfence.WithToken(t.Context(), 6), message{Resource: []byte("r"), Value: "new"}); err != nil {
+	if err := unary(conn)(grpcfence.WithToken(t.Context(), 6), lists.Message{Resource: []byte("r"), Value: "new"}); err != nil {
 		t.Fatal(err)
 	}
 	var stale *leasehold.StaleTokenError
 	if err := send("late"); !errors.As(err, &stale) || stale.Highest != 6 {
 		t.Fatalf("the old stream's next message: got %v, want a refusal by 6", err)
 	}
-	if got := l.values("r"); !slices.Equal(got, []string{"old", "new"}) {
+	if got := l.Values("r"); !slices.Equal(got, []string{"old", "new"}) {
 		t.Fatalf("written: %q", got)
 	}
 }
 
 // What a handler does after the last message is checked, too.
 func TestStream_EndOfAnOldStreamIsChecked(t *testing.T) {
-	l := memoryLists()
+	l := lists.Memory()
 	conn := dial(t, serve(t, &fence.Gate{}, l))
 	for _, overtaken := range []bool{false, true} {
 		resource := []byte(t.Name())
 		if overtaken {
 			resource = append(resource, '2')
 		}
-		s, err := conn.NewStream(grpcfence.WithToken(t.Context(), 5), addAllDesc, methodAddAll)
+		s, err := conn.NewStream(grpcfence.WithToken(t.Context(), 5), lists.AddAllDesc, lists.MethodAddAll)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(s.SendMsg(encode(message{Resource: resource, Value: "v"})), s.RecvMsg(new(wrapperspb.BoolValue))); err != nil {
+		if err := errors.Join(s.SendMsg(lists.Encode(lists.Message{Resource: resource, Value: "v"})), s.RecvMsg(new(wrapperspb.BoolValue))); err != nil {
 			t.Fatal(err)
 		}
 		if overtaken {
-			if err := unary(conn)(grpcfence.WithToken(t.Context(), 6), message{Resource: resource, Value: "new"}); err != nil {
+			if err := unary(conn)(grpcfence.WithToken(t.Context(), 6), lists.Message{Resource: resource, Value: "new"}); err != nil {
 				t.Fatal(err)
 			}
 		}

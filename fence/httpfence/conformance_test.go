@@ -23,6 +23,7 @@ import (
 	"example.com/leasehold/fence/fencetest"
 	"example.com/leasehold/fence/httpfence"
 	"example.com/leasehold/fence/internal/journal"
+	"example.com/leasehold/fence/internal/lists"
 	"example.com/leasehold/fence/internal/servers"
 	"example.com/leasehold/fence/internal/servers/etcdserver"
 )
@@ -35,37 +36,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// byQuery names the resource of a request.
-func byQuery(r *http.Request) (string, error) { return r.URL.Query().Get("resource"), nil }
-
-// listHandler serves lists of values behind a middleware.
-func listHandler(guard fence.Guard, add func(context.Context, string) error, values func(string) []string) (http.Handler, error) {
-	middleware, err := httpfence.Middleware(httpfence.Config{Guard: guard, Resource: byQuery})
-	if err != nil {
-		return nil, err
-	}
-	return middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			_ = json.NewEncoder(w).Encode(values(r.URL.Query().Get("resource")))
-			return
-		}
-		value, err := io.ReadAll(r.Body)
-		if err == nil {
-			err = add(r.Context(), string(value))
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-	})), nil
-}
-
 // serveJournal is the server that is killed in between: its lists and marks are in a file.
 func serveJournal(addr, dir string) error {
 	j, err := journal.Open(context.Background(), dir)
 	if err != nil {
 		return err
 	}
-	handler, err := listHandler(&j.Gate, j.Append, j.Values)
+	handler, err := (&lists.Lists{Add: j.Append, Values: j.Values}).FencedHandler(&j.Gate)
 	if err != nil {
 		return err
 	}
@@ -165,21 +142,7 @@ func TestMiddleware_ConformanceWithMarksInEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	lists := make(map[string][]string)
-	add := func(ctx context.Context, value string) error {
-		w, _ := fence.WriteFrom(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		lists[w.Resource] = append(lists[w.Resource], value)
-		return nil
-	}
-	values := func(resource string) []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return lists[resource]
-	}
-	handler, err := listHandler(&fence.Gate{Marks: marks}, add, values)
+	handler, err := lists.Memory().FencedHandler(&fence.Gate{Marks: marks})
 	if err != nil {
 		t.Fatal(err)
 	}

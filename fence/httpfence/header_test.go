@@ -17,6 +17,7 @@ import (
 	"example.com/leasehold"
 	"example.com/leasehold/fence"
 	"example.com/leasehold/fence/httpfence"
+	"example.com/leasehold/fence/internal/lists"
 )
 
 // post sends a request with these header lines as they are, without a client that would tidy them up, and returns the
@@ -38,9 +39,15 @@ func post(t *testing.T, server *httptest.Server, lines ...string) *http.Response
 	return response
 }
 
+// counting returns a handler behind the middleware that counts the writes.
+func counting(calls *int) (http.Handler, error) {
+	l := &lists.Lists{Add: func(context.Context, string) error { *calls++; return nil }}
+	return l.FencedHandler(&fence.Gate{})
+}
+
 func TestMiddleware_RefusesHeadersThatAreNotOneToken(t *testing.T) {
 	calls := 0
-	handler, err := listHandler(&fence.Gate{}, func(context.Context, string) error { calls++; return nil }, nil)
+	handler, err := counting(&calls)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +105,7 @@ func TestMiddleware_RefusesHeadersThatAreNotOneToken(t *testing.T) {
 
 // A trailer comes after the check and must not stand in for the header.
 func TestMiddleware_TokenInATrailerIsNone(t *testing.T) {
-	handler, err := listHandler(&fence.Gate{}, func(context.Context, string) error { return nil }, nil)
+	handler, err := lists.Memory().FencedHandler(&fence.Gate{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +128,7 @@ func TestMiddleware_TokenInATrailerIsNone(t *testing.T) {
 }
 
 func TestMiddleware_AnswersAsTheSpecificationSays(t *testing.T) {
-	handler, err := listHandler(&fence.Gate{}, func(context.Context, string) error { return nil }, nil)
+	handler, err := lists.Memory().FencedHandler(&fence.Gate{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"example.com/leasehold"
 	"example.com/leasehold/fence"
 	"example.com/leasehold/fence/httpfence"
+	"example.com/leasehold/fence/internal/lists"
 )
 
 // recordingGuard admits everything and notes how admissions end.
@@ -44,7 +45,7 @@ func (a *recordedAdmission) Discard() { a.guard.events = append(a.guard.events, 
 // serve runs one request with token 7 through the middleware.
 func serve(t *testing.T, guard *recordingGuard, method string, handler http.HandlerFunc) *httptest.ResponseRecorder {
 	t.Helper()
-	middleware, err := httpfence.Middleware(httpfence.Config{Guard: guard, Resource: byQuery})
+	middleware, err := httpfence.Middleware(httpfence.Config{Guard: guard, Resource: lists.ByQuery})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestMiddleware_ReadsPassWithoutACheck(t *testing.T) {
 }
 
 func TestMiddleware_WantsAGuardAndAResource(t *testing.T) {
-	for _, config := range []httpfence.Config{{}, {Guard: &fence.Gate{}}, {Resource: byQuery}} {
+	for _, config := range []httpfence.Config{{}, {Guard: &fence.Gate{}}, {Resource: lists.ByQuery}} {
 		if _, err := httpfence.Middleware(config); err == nil {
 			t.Errorf("%+v was accepted", config)
 		}
