@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -15,11 +16,23 @@ const (
 	S3Secret = "secret"
 )
 
-// S3 starts the S3 gateway in binary, which is Versity's, over a directory.
-func S3(tb testing.TB, binary string) *Server {
+// gateway is the module that has the gateway among its tools, from here.
+const gateway = "../../objectfence/s3store/conformance"
+
+// S3 builds and starts Versity's S3 gateway over a directory.
+func S3(tb testing.TB) *Server {
 	tb.Helper()
 	s := &Server{Name: "S3 gateway", Addr: freeAddr(tb), Dir: tempDir(tb, nil)}
-	data := filepath.Join(s.Dir, "data")
+	binary, data := filepath.Join(s.Dir, "versitygw"), filepath.Join(s.Dir, "data")
+	_, here, _, ok := runtime.Caller(0)
+	if !ok {
+		tb.Fatal("no path of the source")
+	}
+	module := filepath.Join(filepath.Dir(here), gateway)
+	build := exec.CommandContext(tb.Context(), "go", "build", "-C", module, "-o", binary, "github.com/versity/versitygw/cmd/versitygw")
+	if output, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("build the S3 gateway: %v\n%s", err, output)
+	}
 	if err := os.Mkdir(data, 0o700); err != nil {
 		tb.Fatal(err)
 	}

@@ -149,6 +149,14 @@ func (s *Server) Kill() {
 	<-r.ended
 }
 
+// Signal sends a signal to the server's process: SIGSTOP halts it in the middle of whatever it does, SIGCONT lets it go on.
+func (s *Server) Signal(signal syscall.Signal) error {
+	if s.run == nil {
+		return fmt.Errorf("%s is not running", s.Name)
+	}
+	return s.run.cmd.Process.Signal(signal)
+}
+
 // Restart kills the server and starts it again; ready is called until it returns nil.
 func (s *Server) Restart(ctx context.Context, ready func(context.Context) error) error {
 	s.Kill()

@@ -8,8 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,15 +24,10 @@ import (
 
 const bucket = "fence"
 
-// open builds and starts an S3 server and makes the bucket.
+// open starts an S3 server and makes the bucket.
 func open(t *testing.T) (*servers.Server, *s3.Client) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "versitygw")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/versity/versitygw/cmd/versitygw")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the S3 server: %v\n%s", err, output)
-	}
-	server := servers.S3(t, binary)
+	server := servers.S3(t)
 	client := s3.New(s3.Options{
 		BaseEndpoint: aws.String("http://" + server.Addr),
 		Region:       "us-east-1",
