@@ -68,6 +68,9 @@ func (l *Lists) desc() *grpc.ServiceDesc {
 			handler := func(ctx context.Context, request any) (any, error) {
 				return serve(ctx, request.(*wrapperspb.StringValue))
 			}
+			if intercept == nil {
+				return handler(ctx, in)
+			}
 			return intercept(ctx, in, &grpc.UnaryServerInfo{Server: server, FullMethod: full}, handler)
 		}
 	}
