@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,14 +47,15 @@ func (e *Election) Name() string { return e.name }
 // session are separate candidates. ctx bounds the wait; the errors are those of [Session.Lock], and with an error
 // no candidate is left that could win later.
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
-	g, err := e.campaign(ctx, value)
+	l, err := e.campaign(ctx, value, func() {})
 	if err != nil {
 		return nil, fmt.Errorf("leasehold: campaign for %s: %w", quoteBounded(e.name), err)
 	}
-	return &Leadership{Grant: g, turn: make(chan struct{}, 1)}, nil
+	return l, nil
 }
 
-func (e *Election) campaign(ctx context.Context, value string) (*Grant, error) {
+// campaign calls inLine once the candidate stands in line.
+func (e *Election) campaign(ctx context.Context, value string, inLine func()) (*Leadership, error) {
 	if err := checkName(e.name); err != nil {
 		return nil, err
 	}
@@ -60,7 +63,21 @@ func (e *Election) campaign(ctx context.Context, value string) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.lock(ctx, e.name, value)
+	if err := s.ready(ctx, e.name, value); err != nil {
+		s.unload()
+		return nil, err
+	}
+	p := s.newPlace(e.name, value)
+	a, err := p.join(ctx)
+	if err == nil {
+		inLine()
+		err = p.wait(ctx, a)
+	}
+	g, err := p.conclude(err)
+	if err != nil {
+		return nil, err
+	}
+	return &Leadership{Grant: g, turn: make(chan struct{}, 1)}, nil
 }
 
 // Leader is who leads an election, as etcd knows it. The zero Leader, whose Token is 0, means that nobody leads.
@@ -87,7 +104,7 @@ func leaderOf(kv *mvccpb.KeyValue) Leader {
 // Leader returns who leads, by a linearizable read of one round trip, or [ErrNoLeader]. The answer is as old as the round trip
 // when it arrives, and the leader it names may have stopped believing before.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	line, err := e.readLine(ctx, clientv3.WithLimit(1))
+	line, err := e.line(ctx, clientv3.WithLimit(1))
 	if err == nil && len(line.kvs) == 0 {
 		err = ErrNoLeader
 	}
@@ -103,7 +120,7 @@ type lineState struct {
 	kvs      []*mvccpb.KeyValue
 }
 
-func (e *Election) readLine(ctx context.Context, opts ...clientv3.OpOption) (lineState, error) {
+func (e *Election) line(ctx context.Context, opts ...clientv3.OpOption) (lineState, error) {
 	if err := checkName(e.name); err != nil {
 		return lineState{}, err
 	}
@@ -112,6 +129,10 @@ func (e *Election) readLine(ctx context.Context, opts ...clientv3.OpOption) (lin
 		return lineState{}, err
 	}
 	defer engine.leave()
+	return e.readLine(ctx, engine, opts...)
+}
+
+func (e *Election) readLine(ctx context.Context, engine *engine, opts ...clientv3.OpOption) (lineState, error) {
 	opts = append([]clientv3.OpOption{
 		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend),
 	}, opts...)
@@ -127,9 +148,15 @@ type Leadership struct {
 	*Grant
 	turn chan struct{} // holds one while a Proclaim is under way
 
+	progressed atomic.Int64 // when Progress was last called, as an Instant
+
 	mu       sync.Mutex
-	resigned error // what made the first Resign fail, if the leadership had been lost
+	resigned error // why the leadership had been lost before the first Resign, if it had
 }
+
+// Progress tells an [Elector] with a deadline for that (ElectorConfig.Progress) that the work goes on. It costs a clock
+// reading and never blocks. Call it from the place that would stop if the work were stuck, not from a timer beside it.
+func (l *Leadership) Progress() { l.progressed.Store(int64(l.place.session.clk.Now())) }
 
 // Proclaim changes the value that observers see. Token and lease stay. Proclamations of one leadership are made one after
 // the other; one whose outcome is unknown, because ctx ended or etcd fell silent, can take effect later, but never after
@@ -157,6 +184,9 @@ func (l *Leadership) proclaim(ctx context.Context, value string) error {
 			return notLeader(err)
 		}
 		again, err := l.place.proclaim(ctx, value)
+		if errors.Is(err, errTaken) {
+			l.taken() // R10: told by this very answer
+		}
 		if err != nil || !again {
 			if lost := l.Err(); lost != nil {
 				return notLeader(lost)
@@ -185,6 +215,7 @@ func (p *place) proclaim(ctx context.Context, value string) (again bool, err err
 	}
 	resp, err := p.session.engine.writes.await(ctx, p.session, w)
 	if err != nil {
+		p.unproclaimed(w, value)
 		return false, p.refused(err)
 	}
 	answer := resp.Responses[len(resp.Responses)-1].GetResponseRange().GetKvs()
@@ -201,11 +232,23 @@ func (p *place) proclaim(ctx context.Context, value string) (again bool, err err
 	return true, nil
 }
 
+// unproclaimed forgets a value that certainly was not put, so that proclamations which are refused again and again do not pile up.
+func (p *place) unproclaimed(w *write, value string) {
+	if settled, applied := p.session.engine.writes.outcome(w); !settled || applied {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.maybe, value); i >= 0 {
+		p.maybe = slices.Delete(p.maybe, i, i+1)
+	}
+}
+
 // errTaken: the key is not ours any more.
 var errTaken = fmt.Errorf("%w: the key was deleted or overwritten", ErrRevoked)
 
 // Resign gives the leadership up: belief ends first, then the candidate's key is deleted. It is [Grant.Release], except that
-// after the leadership has ended its error matches [ErrNotLeader] too, any number of times.
+// its error after the leadership had ended matches [ErrNotLeader] too, any number of times.
 func (l *Leadership) Resign(ctx context.Context) error {
 	err := l.release(ctx)
 	if err == nil {
@@ -213,10 +256,11 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if errors.Is(err, ErrReleased) {
+	switch {
+	case errors.Is(err, ErrReleased):
 		err = notLeader(errors.Join(err, l.resigned))
-	} else if lost := l.Err(); errors.Is(err, lost) {
-		l.resigned = err
+	case isAny(err, ErrExpired, ErrRevoked, ErrRolledBack, ErrClosed):
+		l.resigned = err // lost before, although perhaps nobody had noticed: the key was not there to be deleted
 		err = notLeader(err)
 	}
 	return fmt.Errorf("leasehold: resign from %q: %w", l.Name(), err)

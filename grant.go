@@ -216,9 +216,10 @@ func (g *Grant) saw(events []*mvccpb.Event) {
 	}
 }
 
-// taken ends a grant whose key is not there or not ours any more. What is left of it is deleted in the background.
+// taken ends a grant whose key is not there or not ours any more. What is left of it is deleted in the background, if
+// the session is not retained: then it is deleted when the grant is released.
 func (g *Grant) taken() {
-	if g.end(fmt.Errorf("%w: key %s", ErrRevoked, g.place.key)) {
+	if g.end(fmt.Errorf("%w: key %s", ErrRevoked, g.place.key)) && !g.place.session.retained.Load() {
 		g.place.leave()
 	}
 }

@@ -3,14 +3,19 @@
 package leasehold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 )
 
 // Observe yields who leads: the present state at once, and then every change that it comes to see. Nobody leads: the zero
@@ -21,19 +26,38 @@ import (
 // not help: an invalid name, no permission, a closed etcd client, or [ErrRolledBack].
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		o := observation{election: e, yield: func(l Leader) bool { return yield(l, nil) }}
-		if err := o.run(ctx); err != nil {
+		err := e.observe(ctx, func(l Leader, _ int64) bool { return yield(l, nil) })
+		if err != nil {
 			yield(Leader{}, fmt.Errorf("leasehold: observe %s: %w", quoteBounded(e.name), err))
 		}
 	}
 }
 
+// observe calls yield with each state and with the revision as of which it is known, until yield returns false, which
+// ends observe with nil.
+func (e *Election) observe(ctx context.Context, yield func(l Leader, revision int64) bool) error {
+	if err := checkName(e.name); err != nil {
+		return err
+	}
+	engine, err := useEngine(e.etcd, e.cfg.Logger)
+	if err != nil {
+		return err
+	}
+	defer engine.leave()
+	o := observation{election: e, engine: engine, yield: yield}
+	return o.run(ctx)
+}
+
 // An observation is one run of Observe, in its caller's goroutine. It reads the line and follows it with etcd's own
 // watch from the revision after. The watch may be silent for reasons that it does not know of (a dead member), so
-// the line is read again from time to time, and a watch that has missed something is replaced.
+// the head of the line is read again from time to time, and a watch that has missed something is replaced.
+//
+// Only reads decide that waiting does not help: they tell a refusal by its code. Of a watch that is refused or ended,
+// etcd's client gives little more than the text.
 type observation struct {
 	election *Election
-	yield    func(Leader) bool
+	engine   *engine
+	yield    func(Leader, int64) bool
 
 	revision int64                       // the line is known as of here; it never falls
 	line     map[string]*mvccpb.KeyValue // the keys of the line
@@ -41,8 +65,8 @@ type observation struct {
 	begun    bool                        // something was yielded
 }
 
-// observeAgain is how often the line is read although the watch tells nothing.
-const observeAgain = 3 * time.Second
+// observeAgain is how often the head of the line is read although the watch tells nothing; jittered by up to a half.
+const observeAgain = 4 * time.Second
 
 var (
 	errStopped = errors.New("leasehold: the observer has stopped")   // the loop over Observe was left
@@ -50,12 +74,10 @@ var (
 )
 
 func (o *observation) run(ctx context.Context) error {
-	if err := checkName(o.election.name); err != nil {
-		return err
-	}
 	for try := 0; ; try++ {
 		began := time.Now()
 		err := o.read(ctx)
+		refused := err != nil && judge(err) == outcomeRefused
 		if err == nil {
 			err = o.follow(ctx)
 		}
@@ -64,7 +86,7 @@ func (o *observation) run(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, ErrClosed), !errors.Is(err, errBehind) && judge(err) == outcomeRefused:
+		case refused, errors.Is(err, ErrClosed), errors.Is(err, ErrRolledBack):
 			return err
 		}
 		if time.Since(began) > observeAgain {
@@ -78,7 +100,7 @@ func (o *observation) run(ctx context.Context) error {
 
 // read takes the state of the line through the leader.
 func (o *observation) read(ctx context.Context) error {
-	state, err := o.election.readLine(ctx)
+	state, err := o.election.readLine(ctx, o.engine)
 	if err != nil {
 		return err
 	}
@@ -88,6 +110,22 @@ func (o *observation) read(ctx context.Context) error {
 		o.line[string(kv.GetKey())] = kv
 	}
 	return o.tell()
+}
+
+// check reads the head of the line and compares it with what the watch has told.
+func (o *observation) check(ctx context.Context) error {
+	head, err := o.election.readLine(ctx, o.engine, clientv3.WithLimit(1))
+	if err != nil {
+		return err
+	}
+	var leader Leader
+	if len(head.kvs) > 0 {
+		leader = leaderOf(head.kvs[0])
+	}
+	if leader != o.last {
+		return errBehind // the watch has missed it, or is late: another one
+	}
+	return nil
 }
 
 // tell yields the leader if it has changed.
@@ -106,33 +144,39 @@ func (o *observation) tell() error {
 		return nil
 	}
 	o.begun, o.last = true, leader
-	if !o.yield(leader) {
+	if !o.yield(leader, o.revision) {
 		return errStopped
 	}
 	return nil
 }
 
-// follow watches the line from the revision after the last known one, until the watch fails, is overtaken by a read, or
-// ctx ends. It never returns nil.
+// observations numbers the watches of observers, so that each has a stream of its own.
+var observations atomic.Uint64
+
+// watch begins to watch the line from the revision after the last known one. etcd's client puts watches with equal outgoing
+// metadata on one stream, whose login is that of its beginning: a watch that joins a stream which others have kept open
+// for longer than a login lives is refused, again and again. So each has a stream of its own.
+func (o *observation) watch(ctx context.Context) clientv3.WatchChan {
+	ctx = metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), "leasehold-observation", strconv.FormatUint(observations.Add(1), 10))
+	dir := lineDir(o.election.cfg.Prefix, o.election.name)
+	return o.election.etcd.Watcher.Watch(ctx, dir, clientv3.WithPrefix(), clientv3.WithRev(o.revision+1))
+}
+
+// follow takes the events of a watch until it fails, a read has overtaken it, or ctx ends. It never returns nil.
 func (o *observation) follow(ctx context.Context) error {
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	dir := lineDir(o.election.cfg.Prefix, o.election.name)
-	changes := o.election.etcd.Watcher.Watch(clientv3.WithRequireLeader(wctx), dir, clientv3.WithPrefix(), clientv3.WithRev(o.revision+1))
-	again := time.NewTicker(observeAgain)
+	changes := o.watch(wctx)
+	again := time.NewTimer(observeAfter())
 	defer again.Stop()
 	for {
 		select {
 		case resp, ok := <-changes:
-			if err := resp.Err(); err != nil && resp.CompactRevision == 0 {
-				return err
+			if err := resp.Err(); !ok || err != nil {
+				return cmp.Or(err, errBehind)
 			}
-			if !ok || resp.Canceled {
-				return errBehind
-			}
-			if resp.Header.GetRevision() <= o.revision {
-				continue // read meanwhile
-			}
+			// The revision in the header may lie ahead of these events: the server sends what a watch has missed in
+			// portions, all under the revision to which they lead. So the line is known as of the last event only.
 			for _, ev := range resp.Events {
 				if ev.Kv.GetModRevision() <= o.revision {
 					continue
@@ -143,20 +187,21 @@ func (o *observation) follow(ctx context.Context) error {
 					o.line[string(ev.Kv.GetKey())] = ev.Kv
 				}
 			}
-			o.revision = resp.Header.GetRevision()
+			if n := len(resp.Events); n > 0 {
+				o.revision = max(o.revision, resp.Events[n-1].Kv.GetModRevision())
+			}
 			if err := o.tell(); err != nil {
 				return err
 			}
 		case <-again.C:
-			before := o.last
-			if err := o.read(ctx); err != nil {
+			if err := o.check(ctx); err != nil {
 				return err
 			}
-			if o.last != before {
-				return errBehind // the watch has missed it, or is late: another one
-			}
+			again.Reset(observeAfter())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
+
+func observeAfter() time.Duration { return observeAgain/2 + rand.N(observeAgain/2) }

@@ -39,6 +39,7 @@ type Session struct {
 	announced sync.Once
 	slots     slots        // what makes the keys of the places different
 	load      atomic.Int64 // places taken or about to be
+	retained  atomic.Bool  // see retain
 	opened    clock.Instant
 	lent      atomic.Bool            // the pool has handed it out: it does not close it when it is empty
 	pool      atomic.Pointer[Client] // told when load has fallen to zero; nil: none
@@ -259,7 +260,7 @@ func (s *Session) announce() {
 		if !errors.Is(reason, ErrClosed) { // otherwise Close and Abandon see to the lease, and a closed client cannot
 			s.engine.journal.write(s.cfg.Logger, zap.WarnLevel, "leasehold: session lost",
 				[]zap.Field{zap.String("lease", fmt.Sprintf("%x", int64(s.id))), zap.Error(reason)})
-			if !s.quiet.Load() {
+			if !s.quiet.Load() && !s.retained.Load() {
 				s.engine.revokeSoon(s.id, s.granted)
 			}
 		}
