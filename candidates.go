@@ -4,12 +4,10 @@ package leasehold
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -85,23 +83,20 @@ func (e *Election) contenders(ctx context.Context) ([]Contender, error) {
 func (e *Election) askTerms(ctx context.Context, leases map[clientv3.LeaseID][]*Contender) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	places := make(chan struct{}, 8)
+	room := make(chan struct{}, 8)
 	var wg sync.WaitGroup
 	for lease, contenders := range leases {
-		places <- struct{}{}
+		room <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-places }()
-			resp, err := e.etcd.Lease.TimeToLive(ctx, lease)
-			if errors.Is(err, rpctypes.ErrLeaseNotFound) || err == nil && resp.TTL < 0 {
-				return // it has gone since the line was read
-			}
+			defer func() { <-room }()
+			resp, err := e.timeToLive(ctx, lease)
 			if err != nil {
 				cancel(err)
 				return
 			}
 			for _, c := range contenders {
 				c.TTL = time.Duration(resp.GrantedTTL) * time.Second
-				c.Remaining = time.Duration(resp.TTL) * time.Second
+				c.Remaining = max(0, time.Duration(resp.TTL)*time.Second) // below zero: it has gone since the line was read
 			}
 		})
 	}
@@ -110,4 +105,23 @@ func (e *Election) askTerms(ctx context.Context, leases map[clientv3.LeaseID][]*
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// timeToLive asks until it is answered: a member that is silent is asked once, then another.
+func (e *Election) timeToLive(ctx context.Context, lease clientv3.LeaseID) (*clientv3.LeaseTimeToLiveResponse, error) {
+	for try := 0; ; try++ {
+		attempt, cancel := context.WithTimeout(ctx, min(500*time.Millisecond<<min(try, 3), 2*time.Second))
+		resp, err := e.etcd.Lease.TimeToLive(attempt, lease)
+		cancel()
+		switch {
+		case err == nil:
+			return resp, nil
+		case judge(err) == outcomeRefused:
+			return nil, fmt.Errorf("lease %x: %w", int64(lease), err)
+		}
+		if pause(ctx, min(20*time.Millisecond<<min(try, 6), time.Second)) != nil {
+			return nil, fmt.Errorf("%w (last attempt: %w)", context.Cause(ctx), err)
+		}
+		e.etcd.ActiveConnection().ResetConnectBackoff()
+	}
 }
