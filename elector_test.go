@@ -4,68 +4,125 @@ package leasehold_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"example.com/leasehold"
-	"example.com/leasehold/leaseholdtest"
 )
 
-func TestTmp(t *testing.T) {
-	c := leaseholdtest.Start(t, leaseholdtest.Options{})
-	pool, err := leasehold.New(c.Client(t).Client, leasehold.Config{TTL: 2 * time.Second})
+// A replica is an elector under test. Its work tells when it starts, and goes on until its context has ended and the
+// test lets it return.
+type replica struct {
+	*leasehold.Elector
+	t       testing.TB
+	works   chan *work           // each start
+	stops   chan leasehold.Token // each OnStoppedLeading
+	heard   chan leasehold.Leader
+	ran     chan error // what Run has returned
+	stop    context.CancelFunc
+	current *work // of the work's goroutine
+	closing atomic.Bool
+}
+
+// A work is one call of OnStartedLeading.
+type work struct {
+	ctx    context.Context
+	l      *leasehold.Leadership
+	began  time.Time
+	hang   chan struct{} // nil: it returns when ctx ends; otherwise only when this is closed, too
+	giveUp chan struct{} // closed: it returns by itself
+}
+
+// electorStep bounds one step of a test: far more than any machine needs.
+const electorStep = time.Minute
+
+// startReplica runs an elector for the election "name" until the test ends.
+func startReplica(t testing.TB, client *clientv3.Client, cfg leasehold.Config, configure func(*replica, *leasehold.ElectorConfig)) *replica {
+	t.Helper()
+	pool, err := leasehold.New(client, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pool.Close(context.Background())
-	var runs []chan error
-	var cancels []func()
-	var els []*leasehold.Elector
-	starts := make(chan string, 100)
-	for _, id := range []string{"a", "b", "c"} {
-		e, err := leasehold.NewElector(pool, leasehold.ElectorConfig{Name: "x", Value: id,
-			OnStartedLeading: func(ctx context.Context, l *leasehold.Leadership) {
-				starts <- id
-				t.Log(id, "started", l.Token(), l.Remaining())
-				<-ctx.Done()
-				t.Log(id, "ended", context.Cause(ctx))
-			},
-			OnStoppedLeading: func() { t.Log(id, "stopped") },
-			OnNewLeader:      func(l leasehold.Leader) { t.Log(id, "hears", l.Value, l.Token) },
-		})
-		if err != nil {
-			t.Fatal(err)
+	r := &replica{
+		t: t, works: make(chan *work, 256), stops: make(chan leasehold.Token, 256), heard: make(chan leasehold.Leader, 1024),
+		ran: make(chan error, 1),
+	}
+	ec := leasehold.ElectorConfig{
+		Name:             "name",
+		OnStartedLeading: func(ctx context.Context, l *leasehold.Leadership) { r.work(ctx, l, nil) },
+		OnStoppedLeading: func() { r.stops <- r.current.l.Token() },
+		OnNewLeader:      func(l leasehold.Leader) { r.heard <- l },
+	}
+	if configure != nil {
+		configure(r, &ec)
+	}
+	if r.Elector, err = leasehold.NewElector(pool, ec); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	r.stop = cancel
+	go func() { r.ran <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		r.closing.Store(true)
+		cancel()
+		if err := electorAwait(t, "Run returns", r.ran); err != nil && !errors.Is(err, leasehold.ErrClosed) {
+			t.Errorf("Run: %v", err)
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- e.Run(ctx) }()
-		runs = append(runs, done)
-		cancels = append(cancels, cancel)
-		els = append(els, e)
-	}
-	<-starts
-	time.Sleep(100 * time.Millisecond)
-	cs, err := pool.Election("x").Candidates(t.Context())
-	t.Log(cs, err)
-	for range 3 {
-		for i, e := range els {
-			if e.IsLeader() {
-				t0 := time.Now()
-				if i%2 == 0 {
-					t.Log(e.StepDown(t.Context()))
-				} else {
-					cancels[i]()
-				}
-				t.Log(<-starts, time.Since(t0))
-				break
-			}
+		cctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), electorStep)
+		defer cancel()
+		if err := pool.Close(cctx); err != nil && !errors.Is(err, leasehold.ErrClosed) {
+			t.Errorf("close the client: %v", err)
 		}
+	})
+	return r
+}
+
+// work is what a leader of the tests does. hang, if it is not nil, must be closed before it returns.
+func (r *replica) work(ctx context.Context, l *leasehold.Leadership, hang chan struct{}) {
+	w := &work{ctx: ctx, l: l, began: time.Now(), hang: hang, giveUp: make(chan struct{})}
+	r.current = w
+	r.works <- w
+	select {
+	case <-ctx.Done():
+	case <-w.giveUp:
+		return
 	}
-	for i := range runs {
-		cancels[i]()
+	if hang != nil {
+		<-hang
 	}
-	for i := range runs {
-		t0 := time.Now()
-		t.Log(<-runs[i], time.Since(t0))
+}
+
+// leads waits until the replica's work has started.
+func (r *replica) leads() *work {
+	r.t.Helper()
+	return electorAwait(r.t, "the replica leads", r.works)
+}
+
+// shutDown ends Run and waits for it.
+func (r *replica) shutDown() {
+	r.t.Helper()
+	r.stop()
+	err := electorAwait(r.t, "Run returns", r.ran)
+	if err != nil {
+		r.t.Errorf("Run: %v", err)
 	}
+	r.ran <- err
+}
+
+// electorAwait waits for what comes over a channel, or for its being closed.
+func electorAwait[T any](t testing.TB, what string, ch <-chan T) T {
+	t.Helper()
+	timer := time.NewTimer(electorStep)
+	defer timer.Stop()
+	select {
+	case v := <-ch:
+		return v
+	case <-timer.C:
+		t.Fatalf("%s: not within %v", what, electorStep)
+	}
+	panic("unreachable")
 }
