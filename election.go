@@ -234,7 +234,7 @@ func (p *place) proclaim(ctx context.Context, value string) (again bool, err err
 
 // unproclaimed forgets a value that certainly was not put, so that proclamations which are refused again and again do not pile up.
 func (p *place) unproclaimed(w *write, value string) {
-	if settled, applied := p.session.engine.writes.outcome(w); !settled || applied {
+	if settled, put := p.session.engine.writes.outcome(w); !settled || put {
 		return
 	}
 	p.mu.Lock()

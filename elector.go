@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,9 +42,9 @@ import (
 //
 // All methods are safe for concurrent use.
 type Elector struct {
-	client *Client
-	cfg    ElectorConfig
-	log    *zap.Logger
+	client  *Client
+	cfg     ElectorConfig
+	journal *journal // a log that blocks must not hold up the end of a term
 
 	running atomic.Bool
 	reign   atomic.Pointer[reign] // from the start of the work until the leadership is given back; nil otherwise
@@ -89,7 +90,9 @@ func NewElector(client *Client, cfg ElectorConfig) (*Elector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("leasehold: new elector: %w", err)
 	}
-	return &Elector{client: client, cfg: cfg, log: client.cfg.Logger.With(zap.String("election", cfg.Name))}, nil
+	return &Elector{
+		client: client, cfg: cfg, journal: newJournal(client.cfg.Logger.With(zap.String("election", cfg.Name))),
+	}, nil
 }
 
 // Run stands for election until ctx ends. It uses a session of its own, and goes on through every failure of etcd: it logs
@@ -105,6 +108,7 @@ func (e *Elector) Run(ctx context.Context) error {
 	}
 	defer e.running.Store(false)
 	aside, cancel := context.WithCancel(ctx)
+	go e.journal.run(aside) // not waited for: it can be stuck in a log
 	panicked := true
 	defer func() {
 		e.quit(ctx)
@@ -131,8 +135,8 @@ func (e *Elector) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, errGone):
-			return err
+		case errors.Is(err, errClosedClient), errors.Is(err, errClientClosed):
+			return err // there is nothing left to stand on
 		case err == nil: // led, and gave it up
 			failures = 0
 			continue
@@ -143,15 +147,12 @@ func (e *Elector) run(ctx context.Context) error {
 		e.mu.Lock()
 		e.trouble = err
 		e.mu.Unlock()
-		e.log.Warn("leasehold: elector: trying again", zap.Error(err), zap.Int("failures", failures))
+		e.journal.warn("leasehold: elector: trying again", zap.Error(err), zap.Int("failures", failures))
 		_ = pause(ctx, min(20*time.Millisecond<<min(failures, 8), 5*time.Second)) // ends early only with ctx
 		failures++
 	}
 	return nil
 }
-
-// errGone: there is nothing left to stand on.
-var errGone = fmt.Errorf("%w: the client was closed", ErrClosed)
 
 // once stands for election once, and leads if it wins. nil: it led, gave that up, and was held off. Otherwise it is
 // the reason of a failure or of the loss.
@@ -187,25 +188,26 @@ func (e *Elector) stand(ctx context.Context) (*Session, error) {
 	e.drop()
 	octx, cancel := context.WithTimeout(ctx, e.client.cfg.TTL)
 	defer cancel()
+	defer context.AfterFunc(e.client.ctx, cancel)()
 	s, err := openSession(octx, e.client.etcd, e.client.cfg)
-	if err != nil {
-		if errors.Is(err, ErrClosed) {
-			err = errGone
-		}
-		return nil, fmt.Errorf("open a session: %w", err)
+	if err == nil {
+		s.retain()
+		e.session = s // quit closes it
+		err = e.client.adopt(s)
+	} else if e.client.ctx.Err() != nil {
+		err = context.Cause(e.client.ctx)
 	}
-	s.retain()
-	e.session = s
-	if !e.client.adopt(s) {
-		return nil, errGone // quit closes the session
+	if err != nil {
+		return nil, fmt.Errorf("open a session: %w", err)
 	}
 	return s, nil
 }
 
-// drop lets the session go, if there is one: what it has lost is tidied up.
+// drop lets the session go, if there is one: what was left in etcd when it was lost is tidied up.
 func (e *Elector) drop() {
 	if e.session != nil {
 		e.session.letGo()
+		e.client.disown(e.session)
 		e.session = nil
 	}
 }
@@ -220,7 +222,7 @@ func (e *Elector) quit(ctx context.Context) {
 	gctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), givingWait)
 	defer cancel()
 	if err := s.Close(gctx); err != nil && !errors.Is(err, ErrClosed) {
-		e.log.Warn("leasehold: elector: the lease is still to be revoked", zap.Error(err))
+		e.journal.warn("leasehold: elector: the lease is still to be revoked", zap.Error(err))
 	}
 }
 
@@ -230,7 +232,7 @@ func (e *Elector) lead(ctx context.Context, l *Leadership) error {
 	r := e.newReign(ctx, l)
 	e.reign.Store(r)
 	e.news.led(leaderOfGrant(l, e.cfg.Value))
-	e.log.Info("leasehold: elector: leading", zap.Stringer("token", l.Token()))
+	e.journal.info("leasehold: elector: leading", zap.Stringer("token", l.Token()))
 	func() {
 		defer func() {
 			r.wg.Wait()
@@ -252,7 +254,7 @@ func (e *Elector) lead(ctx context.Context, l *Leadership) error {
 		e.cfg.OnStartedLeading(r.ctx, l)
 	}()
 	cause := context.Cause(r.ctx)
-	e.log.Info("leasehold: elector: no longer leading", zap.Stringer("token", l.Token()), zap.NamedError("cause", cause))
+	e.journal.info("leasehold: elector: no longer leading", zap.Stringer("token", l.Token()), zap.NamedError("cause", cause))
 	if isAny(cause, ErrSteppedDown, ErrNoProgress, errReturned) {
 		e.news.awaitOther(ctx, l.Token(), e.cfg.HoldOff)
 		return nil
@@ -267,7 +269,7 @@ func (e *Elector) giveBack(l *Leadership) error {
 	defer cancel()
 	err := l.Resign(gctx)
 	if err != nil {
-		e.log.Info("leasehold: elector: the leadership had been lost, or is still to be resigned", zap.Error(err))
+		e.journal.info("leasehold: elector: the leadership had been lost, or is still to be resigned", zap.Error(err))
 	}
 	return err
 }
@@ -322,13 +324,20 @@ func (e *Elector) StepDown(ctx context.Context) error {
 }
 
 // adopt makes Close end s, too. s takes no part in the pool otherwise: it counts as full.
-func (c *Client) adopt(s *Session) bool {
+func (c *Client) adopt(s *Session) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return false
+		return errClosedClient
 	}
 	s.load.Add(perLease)
 	c.sessions = append(c.sessions, s)
-	return true
+	return nil
+}
+
+// disown is the opposite of adopt.
+func (c *Client) disown(s *Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions = slices.DeleteFunc(c.sessions, func(o *Session) bool { return o == s })
 }

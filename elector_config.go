@@ -116,8 +116,8 @@ func (c ElectorConfig) withDefaults(client Config) (ElectorConfig, error) {
 
 // maxGrace is half of what is left of a term when its renewal is due: the other half is for the tries to renew it.
 func maxGrace(client Config) time.Duration {
-	usable := allowance{drift: client.DriftBound, margin: client.Margin}.expiry(0, client.TTL)
-	return (time.Duration(usable) - client.TTL/3) / 2
+	a := allowance{drift: client.DriftBound, margin: client.Margin}
+	return (a.held(client.TTL) - a.renewAfter(client.TTL, 0)) / 2
 }
 
 func (c ElectorConfig) validate(client Config) error {
@@ -132,9 +132,7 @@ func (c ElectorConfig) validate(client Config) error {
 	if c.OnStartedLeading == nil {
 		bad("OnStartedLeading is nil")
 	}
-	if most := maxGrace(client); most < 1 {
-		bad("a term of %v with a margin of %v and a drift bound of %v is over before it can be renewed", client.TTL, client.Margin, client.DriftBound)
-	} else if c.Grace < 1 || c.Grace > most {
+	if most := maxGrace(client); c.Grace < 1 || c.Grace > most {
 		bad("Grace %v: want 1ns to %v, half of what is left of a term of %v when its renewal is due", c.Grace, most, client.TTL)
 	}
 	if c.Overrun != OverrunReport && c.Overrun != OverrunExit {

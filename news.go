@@ -125,7 +125,7 @@ func (e *Elector) follow(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
 			return
 		}
-		e.log.Warn("leasehold: elector: cannot observe who leads; trying again", zap.Error(err))
+		e.journal.warn("leasehold: elector: cannot observe who leads; trying again", zap.Error(err))
 		if time.Since(began) > settledAfter {
 			try = 0
 		}

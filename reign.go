@@ -133,11 +133,11 @@ func (r *reign) look(now clock.Instant) time.Duration {
 	}
 	if r.ended.Load() == notYet {
 		r.ended.Store(int64(now))
-		r.elector.log.Info("leasehold: elector: stopping", zap.Stringer("token", r.l.Token()), zap.NamedError("cause", context.Cause(r.ctx)))
+		r.elector.journal.info("leasehold: elector: stopping", zap.Stringer("token", r.l.Token()), zap.NamedError("cause", context.Cause(r.ctx)))
 	}
 	if patient := clock.Instant(r.ended.Load()).Add(cfg.Grace); !r.warned && !now.Before(patient) {
 		r.warned = true
-		r.elector.log.Warn("leasehold: elector: the work does not return; nobody else leads while its lease can be renewed",
+		r.elector.journal.warn("leasehold: elector: the work does not return; nobody else leads while its lease can be renewed",
 			zap.Stringer("token", r.l.Token()), zap.Duration("stopping", cfg.Grace))
 	}
 	at := r.overrunAt(expiry)
@@ -199,22 +199,36 @@ func (r *reign) act(now clock.Instant) {
 	if !r.taken() {
 		o.Distance = clock.Instant(r.expiry.Load()).Add(e.client.cfg.Margin).Sub(now)
 	}
-	e.log.Error("leasehold: elector: overrun: the work still runs although somebody else is about to lead",
-		zap.Stringer("token", o.Token), zap.NamedError("cause", o.Reason), zap.Duration("stopping", o.Stopping), zap.Duration("distance", o.Distance))
+	e.journal.write(e.journal.log, zap.ErrorLevel, "leasehold: elector: overrun: the work still runs although somebody else is about to lead",
+		[]zap.Field{zap.Stringer("token", o.Token), zap.NamedError("cause", o.Reason), zap.Duration("stopping", o.Stopping), zap.Duration("distance", o.Distance)})
 	switch {
 	case e.cfg.Overrun == OverrunExit:
-		fmt.Fprintf(os.Stderr, "leasehold: election %q: the work with token %s still runs %v after it was to stop (%v), and somebody else can lead in %v: exit\n",
-			o.Name, o.Token, o.Stopping, o.Reason, o.Distance)
-		os.Exit(1)
+		exit(o)
 	case e.cfg.OnOverrun != nil:
 		e.aside.Go(func() { e.cfg.OnOverrun(o) })
 	}
 }
 
+// exit ends the process, and says why if that can be done at once: a pipe that nobody reads must not hold it up.
+func exit(o Overrun) {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		fmt.Fprintf(os.Stderr, "leasehold: election %q: the work with token %s still runs %v after it was to stop (%v), and somebody else can lead in %v: exit\n",
+			o.Name, o.Token, o.Stopping, o.Reason, o.Distance)
+	}()
+	patience := time.NewTimer(10 * time.Millisecond)
+	select {
+	case <-written:
+	case <-patience.C:
+	}
+	os.Exit(1)
+}
+
 // late tells that work which had overrun has returned.
 func (r *reign) late() {
 	if r.overrun {
-		r.elector.log.Warn("leasehold: elector: work that had overrun has returned", zap.Stringer("token", r.l.Token()),
+		r.elector.journal.warn("leasehold: elector: work that had overrun has returned", zap.Stringer("token", r.l.Token()),
 			zap.Duration("stopping", r.session.clk.Now().Sub(clock.Instant(r.ended.Load()))))
 	}
 }

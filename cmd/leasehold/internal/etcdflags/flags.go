@@ -29,12 +29,12 @@ type Flags struct {
 	CommandTimeout time.Duration
 	User           string // name or name:password
 
-	keepAliveTime, keepAliveTimeout           time.Duration
-	password                                  string
-	insecureTransport, insecureSkipVerify     bool
-	cert, key, caCert                         string
-	discoverySRV, discoveryName               string
-	insecureDiscovery, discovered             bool
+	keepAliveTime, keepAliveTimeout       time.Duration
+	password                              string
+	insecureTransport, insecureSkipVerify bool
+	cert, key, caCert                     string
+	discoverySRV, discoveryName           string
+	insecureDiscovery, discovered         bool
 }
 
 // ErrFlags says that flags or the environment contradict each other or cannot be used.
