@@ -27,7 +27,8 @@ import (
 // session has ended, whose lease takes all its keys along: an attempt applied after that is refused for want of its
 // lease.
 //
-// Leases. The lease of a lost session is revoked if that can be done before it runs out.
+// Leases. The lease of a lost session is revoked if that can be done, but not before it would run out by itself: the margin
+// between the holder's expiry and the grantor's belongs to those who are still stopping.
 type janitor struct {
 	engine *engine
 	wake   chan struct{} // holds one
@@ -52,6 +53,7 @@ type search struct {
 
 type order struct {
 	lease clientv3.LeaseID
+	from  clock.Instant
 	until clock.Instant
 }
 
@@ -145,8 +147,8 @@ func (j *janitor) look(m *search) {
 	})
 }
 
-// revokeSoon revokes a lease in the background, for at most the time within which it would run out by itself.
-func (e *engine) revokeSoon(lease clientv3.LeaseID, within time.Duration) {
+// revokeSoon revokes a lease in the background after a while, trying for at most within.
+func (e *engine) revokeSoon(lease clientv3.LeaseID, after, within time.Duration) {
 	e.enter()
 	j := e.janitor
 	j.mu.Lock()
@@ -158,7 +160,8 @@ func (e *engine) revokeSoon(lease clientv3.LeaseID, within time.Duration) {
 		}
 		j.revokers++
 	}
-	j.orders = append(j.orders, order{lease, e.clk.Now().Add(within)})
+	from := e.clk.Now().Add(after)
+	j.orders = append(j.orders, order{lease, from, from.Add(within)})
 }
 
 // revoke works on orders until there are none.
@@ -173,6 +176,9 @@ func (j *janitor) revoke() {
 		o := j.orders[0]
 		j.orders = j.orders[1:]
 		j.mu.Unlock()
+		if early := o.from.Sub(j.engine.clk.Now()); early > 0 {
+			_ = waitFor(j.engine.ctx, early) // those lost together are due together
+		}
 		if left := o.until.Sub(j.engine.clk.Now()); left > 0 {
 			_ = j.engine.revoke(j.engine.ctx, o.lease, left) // it runs out by itself
 		}

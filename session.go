@@ -104,7 +104,7 @@ func (e *engine) open(ctx context.Context, cfg Config) (*Session, error) {
 		s.clk = e.clk
 		expiry := s.allow.expiry(sent, s.granted)
 		if !e.clk.Now().Before(expiry) {
-			e.revokeSoon(s.id, unclaimedFor) // the answer took longer than the term
+			e.revokeSoon(s.id, 0, unclaimedFor) // the answer took longer than the term
 			continue
 		}
 		s.expiry.Store(int64(expiry))
@@ -158,7 +158,7 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 			case <-attempts.Done():
 			}
 			if resp != nil || judge(err) == outcomeUnknown {
-				e.revokeSoon(clientv3.LeaseID(id), unclaimedFor)
+				e.revokeSoon(clientv3.LeaseID(id), 0, unclaimedFor)
 			}
 		}
 		if !e.start(attempt) {
@@ -261,10 +261,19 @@ func (s *Session) announce() {
 			s.engine.journal.write(s.cfg.Logger, zap.WarnLevel, "leasehold: session lost",
 				[]zap.Field{zap.String("lease", fmt.Sprintf("%x", int64(s.id))), zap.Error(reason)})
 			if !s.quiet.Load() && !s.retained.Load() {
-				s.engine.revokeSoon(s.id, s.granted)
+				s.engine.revokeSoon(s.id, s.untilGrantor(reason), s.granted)
 			}
 		}
 	})
+}
+
+// untilGrantor is how long the grantor still keeps a lease that was lost for a reason: after a local expiry, for what the
+// holder left unused of the term, and otherwise not at all.
+func (s *Session) untilGrantor(reason error) time.Duration {
+	if errors.Is(reason, ErrExpired) {
+		return s.granted - s.allow.held(s.granted)
+	}
+	return 0
 }
 
 // Close ends the session: first the belief of all its grants (R6), then it revokes the lease, which frees all their
