@@ -21,7 +21,7 @@ func (s *Session) letGo() {
 	}
 	// A loss that happens now finds the session no longer retained, or is found here, or both: revoking twice is harmless.
 	if s.ended() && s.engine.ctx.Err() == nil {
-		s.engine.revokeSoon(s.id, s.untilGrantor(s.reason()), s.granted)
+		s.engine.revokeSoon(s.id, 0, s.granted) // nobody is still stopping
 	}
 	s.engine.leave()
 }
