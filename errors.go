@@ -42,6 +42,9 @@ var (
 	// ErrStaleToken reports a token below the highest that the resource has seen. See [StaleTokenError].
 	ErrStaleToken = errors.New("leasehold: stale fencing token")
 
+	// ErrUnknownOutcome reports that a request may or may not have been applied, or may be yet.
+	ErrUnknownOutcome = errors.New("leasehold: outcome unknown")
+
 	// ErrInvalidConfig reports a [Config] with values out of bounds; the message lists every one.
 	ErrInvalidConfig = errors.New("leasehold: invalid config")
 
