@@ -70,6 +70,10 @@ func (j *janitor) search(p *place) {
 	j.mu.Lock()
 	j.missing = append(j.missing, &search{place: p, since: now, next: now})
 	j.mu.Unlock()
+	j.kick()
+}
+
+func (j *janitor) kick() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -104,11 +108,15 @@ func (j *janitor) due() (due []*search, wait time.Duration) {
 	wait = time.Hour
 	j.missing = slices.DeleteFunc(j.missing, func(m *search) bool { return m.place.session.ended() })
 	for _, m := range j.missing {
-		if m.next <= now && !m.looking {
+		if m.looking {
+			continue // its answer wakes the janitor
+		}
+		if m.next <= now {
 			m.looking = true
 			m.pause = min(max(2*m.pause, 100*time.Millisecond), max(m.place.session.granted/2, now.Sub(m.since)/8))
 			m.next = now.Add(m.pause/2 + rand.N(m.pause/2+1))
 			due = append(due, m)
+			continue
 		}
 		wait = min(wait, max(0, m.next.Sub(now)))
 	}
@@ -136,6 +144,7 @@ func (j *janitor) look(m *search) {
 				j.missing = slices.DeleteFunc(j.missing, func(o *search) bool { return o == m })
 			}
 			j.mu.Unlock()
+			j.kick()
 			switch {
 			case found != 0:
 				j.engine.journal.info("leasehold: deleting a key that a late attempt left", zap.String("key", p.key))
