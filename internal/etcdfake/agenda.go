@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// agenda runs functions at chosen instants, one at a time with the cluster's mutex held, ordered by instant and then by the order in
-// which they were entered. It keeps one timer for the earliest of them and none when it is empty, so that an idle fake
-// does not hide a deadlock from synctest.
+// agenda runs functions at chosen instants, one at a time with the cluster's mutex held, ordered by instant and then
+// by the order in which they were entered. It keeps one timer for the earliest of them and none when it is empty, so
+// that an idle fake does not hide a deadlock from synctest.
 type agenda struct {
 	mu     *sync.Mutex // the cluster's; guards everything below
 	events eventHeap

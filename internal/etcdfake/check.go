@@ -41,7 +41,8 @@ func checkDelete(r *pb.DeleteRangeRequest) error {
 	return nil
 }
 
-// checkTxn bounds the operations: the longest of compares, success and failure counts, and a nested transaction has what is left.
+// checkTxn bounds the operations: the longest of compares, success and failure counts, and a nested transaction has
+// what is left.
 func checkTxn(r *pb.TxnRequest, limit int) error {
 	n := max(len(r.GetCompare()), len(r.GetSuccess()), len(r.GetFailure()))
 	if n > limit {
@@ -77,8 +78,8 @@ func checkOp(op *pb.RequestOp, limit int) error {
 	}
 }
 
-// checkOverlaps refuses a branch that puts a key twice, or puts a key that it also deletes. Of a nested transaction only one branch
-// runs, so its branches may put the same key. It returns what the branch puts and deletes.
+// checkOverlaps refuses a branch that puts a key twice, or puts a key that it also deletes. Of a nested transaction
+// only one branch runs, so its branches may put the same key. It returns what the branch puts and deletes.
 func checkOverlaps(ops []*pb.RequestOp) (puts map[string]bool, deletes []span, err error) {
 	puts = make(map[string]bool)
 	for _, op := range ops {
@@ -135,7 +136,8 @@ func checkOverlaps(ops []*pb.RequestOp) (puts map[string]bool, deletes []span, e
 	return puts, deletes, nil
 }
 
-// readOnly tells whether a transaction can be answered without a commit. Any nested transaction counts as a write, as in etcd.
+// readOnly tells whether a transaction can be answered without a commit. Any nested transaction counts as a write, as
+// in etcd.
 func readOnly(r *pb.TxnRequest) bool {
 	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
 		for _, op := range ops {

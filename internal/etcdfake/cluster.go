@@ -45,7 +45,8 @@ type Cluster struct {
 	closing sync.Once
 }
 
-// New starts a cluster whose first member leads. In a synctest bubble it must be called inside of the bubble. Close ends it.
+// New starts a cluster whose first member leads. In a synctest bubble it must be called inside of the bubble. Close
+// ends it.
 func New(opts Options) *Cluster {
 	opts = opts.withDefaults()
 	c := &Cluster{
@@ -82,7 +83,8 @@ func NewForTest(tb testing.TB, opts Options) *Cluster {
 	return c
 }
 
-// Close ends every connection and every goroutine of the cluster. Clients stay the caller's to close. It can be called again.
+// Close ends every connection and every goroutine of the cluster. Clients stay the caller's to close. It can be
+// called again.
 func (c *Cluster) Close() {
 	c.closing.Do(func() {
 		c.stop()
@@ -140,7 +142,8 @@ func (h *Host) Name() string { return h.name }
 // Link returns the network between the host and member i.
 func (h *Host) Link(i int) *Link { return h.links[i] }
 
-// Config returns etcd's default client configuration for this host: all members as endpoints, the fake network as dialer, logs off.
+// Config returns etcd's default client configuration for this host: all members as endpoints, the fake network as
+// dialer, logs off.
 func (h *Host) Config() clientv3.Config {
 	return clientv3.Config{
 		Endpoints:   h.cluster.Endpoints(),
@@ -149,7 +152,8 @@ func (h *Host) Config() clientv3.Config {
 	}
 }
 
-// Client makes a real etcd client on this host; each of with may change its configuration. The client is closed when the test ends.
+// Client makes a real etcd client on this host; each of with may change its configuration. The client is closed when
+// the test ends.
 func (h *Host) Client(tb testing.TB, with ...func(*clientv3.Config)) *clientv3.Client {
 	tb.Helper()
 	cfg := h.Config()

@@ -99,8 +99,8 @@ func (l *lane) push(c chunk) error {
 	return nil
 }
 
-// pause is what a reader with nothing to read waits for: a change of the lane or, unless left is negative, the arrival of the
-// oldest bytes under way.
+// pause is what a reader with nothing to read waits for: a change of the lane or, unless left is negative, the
+// arrival of the oldest bytes under way.
 type pause struct {
 	moved <-chan struct{}
 	left  time.Duration
@@ -156,7 +156,8 @@ func (l *lane) wake() {
 	l.poke()
 }
 
-// Read blocks until bytes have arrived that the link does not hold back, the connection has ended or the read deadline has passed.
+// Read blocks until bytes have arrived that the link does not hold back, the connection has ended or the read
+// deadline has passed.
 func (c *conn) Read(b []byte) (int, error) {
 	for {
 		n, p, err := c.in.pull(b)
@@ -208,8 +209,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close ends this side at once. The other side reads the end after the bytes that are under way, so a link that holds bytes back
-// hides it.
+// Close ends this side at once. The other side reads the end after the bytes that are under way, so a link that holds
+// bytes back hides it.
 func (c *conn) Close() error { return c.end(io.EOF) }
 
 func (c *conn) end(err error) error {

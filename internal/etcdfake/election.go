@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// noLeaderChecks is how many checks, one per election timeout, must find no leader before a member ends the streams that require one.
+// noLeaderChecks is how many checks, one per election timeout, must find no leader before a member ends the streams
+// that require one.
 const noLeaderChecks = 3
 
-// SetLeader makes member i the leader at once, as a transfer of leadership does. It does nothing while i reaches no quorum.
+// SetLeader makes member i the leader at once, as a transfer of leadership does. It does nothing while i reaches no
+// quorum.
 func (c *Cluster) SetLeader(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +73,8 @@ func (c *Cluster) reconsiderLocked() {
 	}
 }
 
-// electionDelayLocked draws between one and two election timeouts, as every member does for itself, or below one if nobody believes in
-// a leader any more.
+// electionDelayLocked draws between one and two election timeouts, as every member does for itself, or below one if
+// nobody believes in a leader any more.
 func (c *Cluster) electionDelayLocked() time.Duration {
 	d := time.Duration(c.rng.Int64N(int64(c.opts.ElectionTimeout)))
 	for _, m := range c.members {
@@ -95,8 +97,8 @@ func (c *Cluster) electSomeoneLocked() {
 	}
 }
 
-// electLocked makes m leader of a new term. Of what was proposed under the old one, a random part from the front had reached a quorum
-// and is committed by m; the rest is lost without a word.
+// electLocked makes m leader of a new term. Of what was proposed under the old one, a random part from the front had
+// reached a quorum and is committed by m; the rest is lost without a word.
 func (c *Cluster) electLocked(m *Member) {
 	r := &c.raft
 	changed := r.leader != nil && r.leader != m
@@ -143,8 +145,8 @@ func (m *Member) hearLeaderLocked() {
 	m.announceLocked()
 }
 
-// doubtLeaderLocked starts the clock after which a member that hears of no leader knows none. A leader that reaches no quorum steps down
-// by the same clock.
+// doubtLeaderLocked starts the clock after which a member that hears of no leader knows none. A leader that reaches
+// no quorum steps down by the same clock.
 func (m *Member) doubtLeaderLocked() {
 	if !m.up || m.paused || m.lead == nil || m.losing != nil {
 		return

@@ -43,7 +43,8 @@ func TestIsolated_RequestsTimeOutAsEtcdSays(t *testing.T) {
 		get := func() { _, err = kv.Range(ctx, &pb.RangeRequest{Key: []byte("a")}) }
 		check(t, "put", took(put), 7*time.Second)
 		expects(t, "put", rpctypes.Error(err), rpctypes.ErrTimeout)
-		// Then it knows no leader and takes none. clientv3 repeats this one a hundred times: it takes the code for one of its own contexts.
+		// Then it knows no leader and takes none. clientv3 repeats this one a hundred times: it takes the code for
+		// one of its own contexts.
 		check(t, "put", took(put), 7*time.Second)
 		check(t, "code", status.Code(err), codes.DeadlineExceeded)
 		check(t, "linearizable read", took(get), 7*time.Second)
@@ -100,7 +101,8 @@ func TestIsolated_StreamsThatRequireALeaderEnd(t *testing.T) {
 		expects(t, "new keepalive", rpctypes.Error(err), rpctypes.ErrNoLeader)
 
 		c.Member(2).Rejoin()
-		if err := careless.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("a")}}}); err != nil {
+		create := &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("a")}}
+		if err := careless.Send(&pb.WatchRequest{RequestUnion: create}); err != nil {
 			t.Fatal(err)
 		}
 		if resp, err := careless.Recv(); err != nil || !resp.Created {

@@ -24,8 +24,8 @@ type Call struct {
 	conn    *conn
 }
 
-// Detached returns a context with ctx's values that outlives the request and ends with the cluster: with it a request can be applied although
-// its client has gone.
+// Detached returns a context with ctx's values that outlives the request and ends with the cluster: with it a request
+// can be applied although its client has gone.
 func (c Call) Detached(ctx context.Context) context.Context { return detached{c.cluster.ctx, ctx} }
 
 type detached struct {
@@ -42,14 +42,15 @@ func (c Call) ResetConnection() {
 	}
 }
 
-// Next lets the request go on into the member, through the hooks that were added later, and returns the answer. It can be called any number
-// of times: a request handed on twice is a request that the network repeated. The answer to a watch message is
-// empty and goes nowhere.
+// Next lets the request go on into the member, through the hooks that were added later, and returns the answer. It
+// can be called any number of times: a request handed on twice is a request that the network repeated. The answer to
+// a watch message is empty and goes nowhere.
 type Next func(ctx context.Context) (proto.Message, error)
 
-// Hook stands between the network and a member. It decides when, how often and whether a request is handed on, and what is answered. The
-// context ends with the request, so a hook that lets a request be applied although its client has gone hands on call.Detached(ctx).
-// Messages of one stream pass one after the other: a hook that delays one renewal delays those behind it on the same stream.
+// Hook stands between the network and a member. It decides when, how often and whether a request is handed on, and
+// what is answered. The context ends with the request, so a hook that lets a request be applied although its client
+// has gone hands on call.Detached(ctx). Messages of one stream pass one after the other: a hook that delays one
+// renewal delays those behind it on the same stream.
 type Hook func(ctx context.Context, call Call, next Next) (proto.Message, error)
 
 // hooks are run in the order in which they were added.

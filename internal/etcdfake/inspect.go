@@ -71,8 +71,8 @@ func (c *Cluster) Revision() int64 {
 	return c.store.rev
 }
 
-// Keys returns the key-values with a prefix as they are now, oldest create revision first: of a lock's line, the holder comes first. They
-// are shared: do not change them.
+// Keys returns the key-values with a prefix as they are now, oldest create revision first: of a lock's line, the
+// holder comes first. They are shared: do not change them.
 func (c *Cluster) Keys(prefix string) []*mvccpb.KeyValue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,8 +96,9 @@ func (c *Cluster) Leases() []clientv3.LeaseID {
 	return ids
 }
 
-// LeaseExpiry returns the true time at which the leader will find a lease expired unless it is renewed: its revocation follows at the next scan.
-// It reports false if the lease does not exist, if nobody leads, or if the leader's clock stands still.
+// LeaseExpiry returns the true time at which the leader will find a lease expired unless it is renewed: its
+// revocation follows at the next scan. It reports false if the lease does not exist, if nobody leads, or if the
+// leader's clock stands still.
 func (c *Cluster) LeaseExpiry(id clientv3.LeaseID) (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +131,9 @@ func (c Change) LeaseExpiry(id clientv3.LeaseID) (time.Time, bool) {
 	return c.cluster.leaseExpiryLocked(int64(id))
 }
 
-// OnChange adds an observer that is called at each revision, when it is applied and before anybody can learn of it. It runs under the cluster's
-// mutex: it may use the Change until it returns, and everything else that does not call the cluster, nor wait for who does.
+// OnChange adds an observer that is called at each revision, when it is applied and before anybody can learn of it.
+// It runs under the cluster's mutex: it may use the Change until it returns, and everything else that does not call
+// the cluster, nor wait for who does.
 func (c *Cluster) OnChange(f func(Change)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// leaseTable is the replicated part of leases: which exist, for how long they are granted, what is attached to them. When they expire is
-// known to the leader alone, see lessor. Guarded by the cluster's mutex.
+// leaseTable is the replicated part of leases: which exist, for how long they are granted, what is attached to them.
+// When they expire is known to the leader alone, see lessor. Guarded by the cluster's mutex.
 type leaseTable struct {
 	alive map[int64]*lease
 	gone  map[int64][]*lease // for members that have not heard yet

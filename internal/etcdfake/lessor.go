@@ -15,8 +15,8 @@ var (
 	errNotPrimary    = errors.New("not a primary lessor")
 )
 
-// lessor times the leases of the member that leads, by that member's own clock. A renewal moves the expiry to now + term and goes through
-// no log; every 500 ms what has expired is revoked through it. Guarded by the cluster's mutex.
+// lessor times the leases of the member that leads, by that member's own clock. A renewal moves the expiry to now +
+// term and goes through no log; every 500 ms what has expired is revoked through it. Guarded by the cluster's mutex.
 type lessor struct {
 	m       *Member
 	primary bool

@@ -111,8 +111,8 @@ func TestLessor_ARenewalOfAnExpiredLeaseWaitsForItsRevocation(t *testing.T) {
 	})
 }
 
-// A revoke that is committed and not applied yet does not keep a lease from being renewed: 3.7 answers with a full term what an
-// older server makes wait.
+// A revoke that is committed and not applied yet does not keep a lease from being renewed: 3.7 answers with a full
+// term what an older server makes wait.
 func TestLessor_ARevokeUnderWayIsSeenByOldServersOnly(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -8,8 +8,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// readRound is one confirmation by a quorum of who leads; every linearizable read that came before it began shares it. Rounds of a member run one after
-// the other, so that reads queue behind one that finds no leader.
+// readRound is one confirmation by a quorum of who leads; every linearizable read that came before it began shares
+// it. Rounds of a member run one after the other, so that reads queue behind one that finds no leader.
 type readRound struct {
 	done chan struct{}
 	err  error // written before done is closed

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Link is the network between one client host and one member. Up is the direction to the member. Changes hold for bytes sent
-// from then on, except holding back, which also holds what is under way. Safe for concurrent use.
+// Link is the network between one client host and one member. Up is the direction to the member. Changes hold for
+// bytes sent from then on, except holding back, which also holds what is under way. Safe for concurrent use.
 type Link struct {
 	host   *Host
 	member *Member
@@ -25,8 +25,8 @@ type Link struct {
 	changed chan struct{} // closed and replaced when dials should look again
 }
 
-// way is one direction of a link. What is random about it is a function of its own seed and the instant: gRPC may split what it sends at one
-// instant into any number of writes, which all meet the same fate.
+// way is one direction of a link. What is random about it is a function of its own seed and the instant: gRPC may
+// split what it sends at one instant into any number of writes, which all meet the same fate.
 type way struct {
 	delay, jitter time.Duration
 	loss          float64

@@ -98,15 +98,15 @@ func (m *Member) Restart() {
 	m.Start()
 }
 
-// Blackhole makes the network between the member and all clients hold every byte, and every new connection, without telling anyone. The
-// other members still reach it. Unblackhole delivers what was held.
+// Blackhole makes the network between the member and all clients hold every byte, and every new connection, without
+// telling anyone. The other members still reach it. Unblackhole delivers what was held.
 func (m *Member) Blackhole() { m.holdAll(&m.blackholed, true) }
 
 // Unblackhole ends Blackhole.
 func (m *Member) Unblackhole() { m.holdAll(&m.blackholed, false) }
 
-// Pause stops the member's process without ending it, as SIGSTOP does: it answers nobody and takes no part in the cluster, and its connections
-// stay. Resume lets it go on with everything that has piled up.
+// Pause stops the member's process without ending it, as SIGSTOP does: it answers nobody and takes no part in the
+// cluster, and its connections stay. Resume lets it go on with everything that has piled up.
 func (m *Member) Pause() {
 	m.change(func() {
 		m.paused = true
@@ -141,7 +141,8 @@ func (m *Member) SetLag(d time.Duration) {
 	m.lag = d
 }
 
-// SetClockRate sets how fast the member's clock runs: 1.001 gains a millisecond a second. It times leases and nothing else.
+// SetClockRate sets how fast the member's clock runs: 1.001 gains a millisecond a second. It times leases and nothing
+// else.
 func (m *Member) SetClockRate(rate float64) {
 	m.changeClock(func() { m.clock.change(rate, m.clock.stopped) })
 }

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The methods in this file are an operator at work. Each is committed and applied at once, ahead of what is under way and whether or not there is a
-// quorum.
+// The methods in this file are an operator at work. Each is committed and applied at once, ahead of what is under way
+// and whether or not there is a quorum.
 
 // Put writes a key, under a lease unless that is 0, and returns the revision.
 func (c *Cluster) Put(key, value string, lease clientv3.LeaseID) (int64, error) {
@@ -82,7 +82,8 @@ func (c *Cluster) SetClusterID(id uint64) {
 	c.clusterID = id
 }
 
-// Replace puts an empty cluster with another id, and other member ids, behind the same endpoints. All connections are reset.
+// Replace puts an empty cluster with another id, and other member ids, behind the same endpoints. All connections are
+// reset.
 func (c *Cluster) Replace(clusterID uint64) {
 	c.mu.Lock()
 	c.clusterID = clusterID
@@ -94,8 +95,9 @@ func (c *Cluster) Replace(clusterID uint64) {
 	c.resetConnections()
 }
 
-// RollBackTo restores the cluster from a backup taken when the revision was rev: what was written later is gone, leases that were revoked later are back
-// with their full term, the raft term starts again, and the cluster's id stays. All connections are reset.
+// RollBackTo restores the cluster from a backup taken when the revision was rev: what was written later is gone,
+// leases that were revoked later are back with their full term, the raft term starts again, and the cluster's id
+// stays. All connections are reset.
 func (c *Cluster) RollBackTo(rev int64) error {
 	c.mu.Lock()
 	if rev < 1 || rev > c.store.rev {

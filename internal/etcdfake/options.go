@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Options says what cluster to build. The zero value is one member with etcd's default settings in a network without delay.
+// Options says what cluster to build. The zero value is one member with etcd's default settings in a network without
+// delay.
 type Options struct {
 	// Members is the number of members; 1 if zero.
 	Members int
 	// Seed feeds every random source of the fake.
 	Seed uint64
-	// ElectionTimeout is etcd's election timeout; 1s if zero. A member that hears of no leader for that long knows none, and leases
-	// are granted for one and a half of it at the least.
+	// ElectionTimeout is etcd's election timeout; 1s if zero. A member that hears of no leader for that long knows
+	// none, and leases are granted for one and a half of it at the least.
 	ElectionTimeout time.Duration
 	// CommitLatency is how long a proposal takes from the leader to a quorum; none if zero.
 	CommitLatency time.Duration
@@ -42,18 +43,18 @@ type Options struct {
 
 // LeaseBehaviour sets apart how different versions of etcd renew a lease.
 type LeaseBehaviour struct {
-	// WaitApplied makes a leader wait before each renewal until it has applied all that is committed, as etcd does before 3.7 and since
-	// then still for renewals that a follower forwards. Without it a renewal that arrives between the commit of a revoke
-	// and its application is answered with a full term.
+	// WaitApplied makes a leader wait before each renewal until it has applied all that is committed, as etcd does
+	// before 3.7 and since then still for renewals that a follower forwards. Without it a renewal that arrives
+	// between the commit of a revoke and its application is answered with a full term.
 	WaitApplied bool
 	// RenewStall is how long a renewal takes between finding that its lease has not expired and moving the expiry. Real
 	// servers need microseconds, and as long as the scheduler likes.
 	RenewStall time.Duration
-	// NoRecheck makes a renewal that stalled not look whether its lease was revoked meanwhile, as before 3.5.23 and 3.6.5: it is
-	// answered with a full term.
+	// NoRecheck makes a renewal that stalled not look whether its lease was revoked meanwhile, as before 3.5.23 and
+	// 3.6.5: it is answered with a full term.
 	NoRecheck bool
-	// FormerLeaderRenews makes a leader that is cut off from the others go on answering renewals until it hears of another, as
-	// before 3.4.31 and 3.5.13 when it is stuck.
+	// FormerLeaderRenews makes a leader that is cut off from the others go on answering renewals until it hears of
+	// another, as before 3.4.31 and 3.5.13 when it is stuck.
 	FormerLeaderRenews bool
 }
 

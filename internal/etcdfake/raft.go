@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// raft is the replicated log, seen from above: one list of entries that are proposed, then committed, then applied to the shared
-// state, then taken up by each member in its own time. Guarded by the cluster's mutex.
+// raft is the replicated log, seen from above: one list of entries that are proposed, then committed, then applied to
+// the shared state, then taken up by each member in its own time. Guarded by the cluster's mutex.
 type raft struct {
 	term     uint64
 	leader   *Member   // the latest elected, also while it has no quorum
@@ -52,8 +52,8 @@ func (r *raft) revAt(n int) int64 {
 	return r.applied[n-1].rev
 }
 
-// propose has a change committed on behalf of member m and waits until m has applied it. What the caller gives up on, or what times
-// out, may still be applied later.
+// propose has a change committed on behalf of member m and waits until m has applied it. What the caller gives up on,
+// or what times out, may still be applied later.
 func (c *Cluster) propose(ctx context.Context, m *Member, e *entry) (proto.Message, error) {
 	start := time.Now()
 	timeout := time.NewTimer(c.opts.requestTimeout())

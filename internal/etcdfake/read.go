@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// read answers a range request as etcd's mvcc store and its txn package together do, oddities included: a count ignores filters
-// and limit, and a read of keys only leaves out the lease unless it sorts by value.
+// read answers a range request as etcd's mvcc store and its txn package together do, oddities included: a count
+// ignores filters and limit, and a read of keys only leaves out the lease unless it sorts by value.
 func (v view) read(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	current := v.rev()
 	at := r.Revision
@@ -91,8 +91,8 @@ func withoutValues(kvs []*mvccpb.KeyValue, withLease bool) []*mvccpb.KeyValue {
 	return out
 }
 
-// holds evaluates the compares of a transaction. Over a range every key must pass; over no key at all the compare meets a key-value of
-// zeroes, except that a value never equals, nor differs from, one that is missing.
+// holds evaluates the compares of a transaction. Over a range every key must pass; over no key at all the compare
+// meets a key-value of zeroes, except that a value never equals, nor differs from, one that is missing.
 func (v view) holds(compares []*pb.Compare) bool {
 	for _, c := range compares {
 		kvs := v.s.scan(spanOf(c.Key, c.RangeEnd), v.rev())

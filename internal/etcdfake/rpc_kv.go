@@ -52,7 +52,9 @@ func (s *kvServer) read(ctx context.Context, stale bool, need access, f func(vie
 }
 
 // write proposes a change of the store.
-func (s *kvServer) write(ctx context.Context, need access, puts int, change func() (proto.Message, error)) (proto.Message, error) {
+func (s *kvServer) write(
+	ctx context.Context, need access, puts int, change func() (proto.Message, error),
+) (proto.Message, error) {
 	c := s.m.cluster
 	c.mu.Lock()
 	who, err := c.auth.userLocked(ctx)

@@ -195,7 +195,8 @@ func (m *Member) waitLeader(ctx context.Context) (*Member, error) {
 	return m.lead, nil
 }
 
-// forward asks the leader over the network between members. A leader that cannot be reached does not answer; one that is down refuses.
+// forward asks the leader over the network between members. A leader that cannot be reached does not answer; one that
+// is down refuses.
 func (m *Member) forward(ctx context.Context, lead *Member, ask func() (int64, error)) (int64, error) {
 	c := m.cluster
 	hop := c.opts.PeerDelay

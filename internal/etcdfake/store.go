@@ -12,9 +12,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// store is the replicated key space with its whole history: compaction only forbids reading what is old, so that a member can lag,
-// and the cluster be rolled back, at any time. Every method needs the cluster's mutex. Key-values handed out are shared and
-// never changed.
+// store is the replicated key space with its whole history: compaction only forbids reading what is old, so that a
+// member can lag, and the cluster be rolled back, at any time. Every method needs the cluster's mutex. Key-values
+// handed out are shared and never changed.
 type store struct {
 	rev       int64 // 1 when nothing was ever written, as in etcd
 	compacted int64 // -1 until the first compaction
@@ -140,7 +140,8 @@ func (s *store) rollBack(rev int64) {
 	slices.Sort(s.live)
 }
 
-// write is one change of the store in the making: everything in it happens at one revision, and later steps see earlier ones.
+// write is one change of the store in the making: everything in it happens at one revision, and later steps see
+// earlier ones.
 type write struct {
 	s       *store
 	changes []*mvccpb.Event

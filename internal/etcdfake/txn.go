@@ -8,8 +8,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// branch is a transaction whose compares have been decided. All of them, nested ones included, are decided before the first
-// operation runs, so none sees what the transaction itself writes.
+// branch is a transaction whose compares have been decided. All of them, nested ones included, are decided before the
+// first operation runs, so none sees what the transaction itself writes.
 type branch struct {
 	succeeded bool
 	ops       []*pb.RequestOp

@@ -17,8 +17,8 @@ const (
 	invalidWatchID    = -1
 )
 
-// watchHub is the watchers of one member: those in step with it are told of each revision as the member applies it, those behind every
-// 100 ms. Guarded by the cluster's mutex.
+// watchHub is the watchers of one member: those in step with it are told of each revision as the member applies it,
+// those behind every 100 ms. Guarded by the cluster's mutex.
 type watchHub struct {
 	m       *Member
 	streams []*watchStream
@@ -159,8 +159,8 @@ func (s *watchStream) cancelLocked(id int64) {
 	s.sendLocked(&pb.WatchResponse{WatchId: id, Canceled: true})
 }
 
-// progressAllLocked answers a progress request if every watcher of the stream is in step, and else not at all. A stream without watchers
-// gets no answer either.
+// progressAllLocked answers a progress request if every watcher of the stream is in step, and else not at all. A
+// stream without watchers gets no answer either.
 func (s *watchStream) progressAllLocked() {
 	rev := s.hub.m.revLocked()
 	for _, w := range s.watchers {
@@ -217,10 +217,11 @@ func (h *watchHub) notifyLocked(rev int64) {
 func (s *watchStream) deliverLocked(w *watcher, events []*mvccpb.Event, rev int64) {
 	var out []*mvccpb.Event
 	for _, ev := range events {
-		if !w.span.contains(string(ev.Kv.Key)) || w.noPut && ev.Type == mvccpb.Event_PUT || w.noDelete && ev.Type == mvccpb.Event_DELETE {
+		put := ev.Type == mvccpb.Event_PUT
+		if !w.span.contains(string(ev.Kv.Key)) || put && w.noPut || !put && w.noDelete {
 			continue
 		}
-		created := ev.Type == mvccpb.Event_PUT && ev.Kv.CreateRevision == ev.Kv.ModRevision
+		created := put && ev.Kv.CreateRevision == ev.Kv.ModRevision
 		if before := ev.Kv.ModRevision - 1; w.prevKV && !created && before >= s.hub.m.cluster.store.compacted {
 			ev = &mvccpb.Event{Type: ev.Type, Kv: ev.Kv, PrevKv: s.hub.m.cluster.store.at(string(ev.Kv.Key), before)}
 		}

@@ -13,8 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Secured is a cluster under test with authentication on. It has the users "root", who may do everything, and "job", who may read and write what begins with
-// "jobs/". Each has the own name as password.
+// Secured is a cluster under test with authentication on. It has the users "root", who may do everything, and "job",
+// who may read and write what begins with "jobs/". Each has the own name as password.
 type Secured struct {
 	// Client makes a client of a user, of nobody if the name is empty. It is closed when the test ends.
 	Client func(t *testing.T, name, password string) (*clientv3.Client, error)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance says what clients observe of etcd, as one suite that passes on an embedded etcd and on the fake. A behaviour that a test of the
-// SDK relies on belongs here, so that the fake cannot drift from the truth.
+// Package conformance says what clients observe of etcd, as one suite that passes on an embedded etcd and on the
+// fake. A behaviour that a test of the SDK relies on belongs here, so that the fake cannot drift from the truth.
 //
 // The suite is written against etcd v3.7.3. It waits in real time where leases expire, some seconds altogether.
 package conformance

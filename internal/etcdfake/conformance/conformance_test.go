@@ -67,7 +67,9 @@ func TestEtcd_BehavesAsTheSuiteSays(t *testing.T) {
 func TestFake_LosesMembersAsEtcdInBubbles(t *testing.T) {
 	conformance.RunQuorumInBubbles(t, func(t *testing.T) conformance.Quorum {
 		const et = time.Second
-		c := etcdfake.NewForTest(t, etcdfake.Options{Members: 3, Seed: 4, ElectionTimeout: et, CommitLatency: time.Millisecond, PeerDelay: time.Millisecond})
+		c := etcdfake.NewForTest(t, etcdfake.Options{
+			Members: 3, Seed: 4, ElectionTimeout: et, CommitLatency: time.Millisecond, PeerDelay: time.Millisecond,
+		})
 		return conformance.Quorum{
 			Dial: func(t *testing.T, i int) *grpc.ClientConn {
 				return dial(t, "passthrough:///"+c.Member(i).Endpoint(), grpc.WithContextDialer(c.NewHost().DialContext))
@@ -139,7 +141,8 @@ func enableAuth(t *testing.T, cli *clientv3.Client) {
 		func() error { _, err := cli.UserAdd(ctx, "job", "job"); return err },
 		func() error { _, err := cli.RoleAdd(ctx, "jobs"); return err },
 		func() error {
-			_, err := cli.RoleGrantPermission(ctx, "jobs", "jobs/", clientv3.GetPrefixRangeEnd("jobs/"), clientv3.PermissionType(clientv3.PermReadWrite))
+			end := clientv3.GetPrefixRangeEnd("jobs/")
+			_, err := cli.RoleGrantPermission(ctx, "jobs", "jobs/", end, clientv3.PermissionType(clientv3.PermReadWrite))
 			return err
 		},
 		func() error { _, err := cli.UserGrantRole(ctx, "job", "jobs"); return err },

@@ -52,8 +52,8 @@ func startOne(t *testing.T) string {
 	return e.Clients[0].Addr().String()
 }
 
-// startThree starts a cluster. Its members must know each other's addresses before they listen on them, and somebody else can take one meanwhile: then it
-// tries others.
+// startThree starts a cluster. Its members must know each other's addresses before they listen on them, and somebody
+// else can take one meanwhile: then it tries others.
 func startThree(t *testing.T) []member {
 	t.Helper()
 	var err error

@@ -46,7 +46,8 @@ func (e *env) sleep(d time.Duration) {
 	}
 }
 
-// renewsInTime renews a lease for one and a half terms and checks that it lives. It reports false if the machine was too slow to tell.
+// renewsInTime renews a lease for one and a half terms and checks that it lives. It reports false if the machine was
+// too slow to tell.
 func (e *env) renewsInTime(key string) bool {
 	last := time.Now()
 	id := e.grant(e.MinTTL)

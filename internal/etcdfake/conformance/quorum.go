@@ -95,7 +95,8 @@ func (m *members) grant(i int, ttl int64) int64 {
 	return must(pb.NewLeaseClient(m.conns[i]).LeaseGrant(m.ctx, &pb.LeaseGrantRequest{TTL: ttl}))(m.env).ID
 }
 
-// renewUntilItEnds renews a lease again and again, and returns how long the last answer was waited for and what ended the stream.
+// renewUntilItEnds renews a lease again and again, and returns how long the last answer was waited for and what ended
+// the stream.
 func (m *members) renewUntilItEnds(ctx context.Context, i int, id int64) (time.Duration, error) {
 	s, err := pb.NewLeaseClient(m.conns[i]).LeaseKeepAlive(ctx)
 	for err == nil {

@@ -49,7 +49,8 @@ var txnBehaviours = []behaviour{
 		same(e, "values", e.holds(clientv3.Compare(clientv3.Value(p).WithPrefix(), "=", "v")), true)
 		same(e, "all later", e.holds(clientv3.Compare(clientv3.CreateRevision(p).WithPrefix(), ">", first)), false)
 		same(e, "none before", e.holds(clientv3.Compare(clientv3.CreateRevision(p).WithPrefix(), ">", first-1)), true)
-		same(e, "half range", e.holds(clientv3.Compare(clientv3.CreateRevision(e.key("p/b")).WithRange(e.key("p/c")), ">", first)), true)
+		half := clientv3.CreateRevision(e.key("p/b")).WithRange(e.key("p/c"))
+		same(e, "half range", e.holds(clientv3.Compare(half, ">", first)), true)
 		e.put("p/b", "w")
 		same(e, "values", e.holds(clientv3.Compare(clientv3.Value(p).WithPrefix(), "=", "v")), false)
 		same(e, "not equal", e.holds(clientv3.Compare(clientv3.Value(p).WithPrefix(), "!=", "x")), true)
@@ -72,7 +73,8 @@ var txnBehaviours = []behaviour{
 		} {
 			same(e, fmt.Sprint(&c.cmp), e.holds(c.cmp), c.want)
 		}
-		same(e, "one of two", e.holds(clientv3.Compare(clientv3.Version(k), "=", 1), clientv3.Compare(clientv3.Version(k), "=", 2)), false)
+		one, two := clientv3.Compare(clientv3.Version(k), "=", 1), clientv3.Compare(clientv3.Version(k), "=", 2)
+		same(e, "one of two", e.holds(one, two), false)
 	}},
 	{"OneBranchRunsAndItsAnswersComeInOrder", func(e *env) {
 		e.put("a", "1")
@@ -211,15 +213,16 @@ var txnBehaviours = []behaviour{
 	{"WhatCannotBeDoneWritesNothing", func(e *env) {
 		rev := e.revision()
 		put := clientv3.OpPut(e.key("a"), "")
-		_, err := e.cli.Txn(e.ctx).Then(put, clientv3.OpPut(e.key("b"), "", clientv3.WithLease(999))).Commit()
+		leased := clientv3.OpPut(e.key("b"), "", clientv3.WithLease(999))
+		_, err := e.cli.Txn(e.ctx).Then(put, leased).Commit()
 		fails(e, "put under no lease", err, rpctypes.ErrLeaseNotFound)
-		_, err = e.cli.Txn(e.ctx).Then(put, clientv3.OpTxn(nil, ops(clientv3.OpPut(e.key("b"), "", clientv3.WithLease(999))), nil)).Commit()
+		_, err = e.cli.Txn(e.ctx).Then(put, clientv3.OpTxn(nil, ops(leased), nil)).Commit()
 		fails(e, "nested put under no lease", err, rpctypes.ErrLeaseNotFound)
 		_, err = e.cli.Txn(e.ctx).Then(put, clientv3.OpPut(e.key("b"), "", clientv3.WithIgnoreValue())).Commit()
 		fails(e, "value of nothing", err, rpctypes.ErrKeyNotFound)
 		_, err = e.cli.Txn(e.ctx).Then(put, clientv3.OpGet(e.key("b"), clientv3.WithRev(rev+100))).Commit()
 		fails(e, "read of the future", err, rpctypes.ErrFutureRev)
-		r := e.txn(cmps(clientv3.Compare(clientv3.Version(e.key("a")), ">", 0)), ops(clientv3.OpPut(e.key("b"), "", clientv3.WithLease(999))), nil)
+		r := e.txn(cmps(clientv3.Compare(clientv3.Version(e.key("a")), ">", 0)), ops(leased), nil)
 		same(e, "the other branch is not looked at", r.Succeeded, false)
 		same(e, "revision", e.revision(), rev)
 	}},
