@@ -43,8 +43,7 @@ type lane struct {
 	up   bool // from the client to the member
 
 	mu     sync.Mutex
-	chunks []chunk
-	last   time.Time     // arrival of the newest chunk: bytes do not overtake each other
+	chunks []chunk       // in the order sent: the reader waits for the first, so that none overtakes another
 	broken error         // set by a reset: nothing more is read or written
 	shut   bool          // the writing end was closed
 	closed bool          // the reading end was closed
@@ -89,10 +88,6 @@ func (l *lane) push(c chunk) error {
 		return nil // nobody reads it any more: the writer learns that from what comes the other way
 	}
 	c.arrives = time.Now().Add(l.link.draw(l.up))
-	if c.arrives.Before(l.last) {
-		c.arrives = l.last
-	}
-	l.last = c.arrives
 	l.chunks = append(l.chunks, c)
 	l.shut = c.end != nil
 	l.poke()

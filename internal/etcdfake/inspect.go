@@ -17,7 +17,7 @@ type Renewal struct {
 	Lease    int64
 	Member   int
 	Host     string
-	Arrived  time.Time     // true time
+	Arrived  time.Time     // true time, after the hooks
 	Answered time.Time     // zero while it is under way
 	TTL      time.Duration // of the answer; 0 if the lease was not found
 	Err      error         // that ended the stream instead of an answer

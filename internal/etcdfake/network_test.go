@@ -21,6 +21,8 @@ func TestLink_DelaysCountOnceForEachDirection(t *testing.T) {
 		c.Link(cli, 0).SetDelay(10*ms, 20*ms)
 		check(t, "put", took(func() { mustPut(t, cli, "a", "") }), 33*ms)
 		check(t, "get", took(func() { _, _ = cli.Get(t.Context(), "a") }), 30*ms)
+		c.SetLatency(5*ms, 7*ms)
+		check(t, "put", took(func() { mustPut(t, cli, "a", "") }), 42*ms)
 	})
 }
 
@@ -192,6 +194,33 @@ func TestMember_APausedOneGoesOnWhereItStopped(t *testing.T) {
 		check(t, "put", took(func() { mustPut(t, cli, "b", "") }), 20*time.Second)
 		time.Sleep(time.Second)
 		check(t, "keys of the lease that expired meanwhile", len(c.Keys("a")), 0)
+	})
+}
+
+// Whatever had reached the member before it was paused is handled when it goes on, and not before.
+func TestMember_APausedOneHandlesNothing(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, c *Cluster) {
+		cli := c.Client(t)
+		id := mustGrant(t, cli, 60)
+		r := renewing(t.Context(), t, cli)
+		r.renew(id)
+		c.Hook(Delay(time.Second))
+		r.send(id)
+		read := make(chan time.Time, 1)
+		go func() {
+			_, _ = cli.Get(t.Context(), "a", clientv3.WithSerializable())
+			read <- time.Now()
+		}()
+		synctest.Wait()
+		c.Member(0).Pause()
+		time.Sleep(10 * time.Second)
+		c.Member(0).Resume()
+		resumed := time.Now()
+		check(t, "TTL", r.next().TTL, 60)
+		at, ok := c.LeaseExpiry(id)
+		check(t, "expiry", at, resumed.Add(60*time.Second))
+		check(t, "known", ok, true)
+		check(t, "read", <-read, resumed)
 	})
 }
 

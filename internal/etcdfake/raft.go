@@ -41,6 +41,13 @@ type entry struct {
 	promote *Member // leads from here on
 }
 
+// SetLatency changes Options.CommitLatency and ApplyLatency for what is proposed and committed from now on.
+func (c *Cluster) SetLatency(commit, apply time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.CommitLatency, c.opts.ApplyLatency = commit, apply
+}
+
 // index is of the last entry that is committed.
 func (r *raft) index() int { return len(r.applied) + len(r.committed) }
 

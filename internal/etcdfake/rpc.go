@@ -72,13 +72,13 @@ func (m *Member) callOf(ctx context.Context, method string, req any) Call {
 }
 
 func (m *Member) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if err := m.awaitRunning(ctx); err != nil {
-		return nil, err
-	}
-	if requiresLeader(ctx) && !m.knowsLeader() {
-		return nil, rpctypes.ErrGRPCNoLeader
-	}
 	return m.cluster.hooks.run(ctx, m.callOf(ctx, info.FullMethod, req), func(ctx context.Context) (proto.Message, error) {
+		if err := m.awaitRunning(ctx); err != nil {
+			return nil, err
+		}
+		if requiresLeader(ctx) && !m.knowsLeader() {
+			return nil, rpctypes.ErrGRPCNoLeader
+		}
 		resp, err := handler(ctx, req)
 		if err != nil {
 			return nil, err

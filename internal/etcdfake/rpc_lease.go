@@ -72,11 +72,11 @@ func (s *leaseServer) keepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
 			return err
 		}
 		ctx := stream.Context()
-		if err := s.m.awaitRunning(ctx); err != nil {
-			return err
-		}
 		call := s.m.callOf(ctx, "Lease/LeaseKeepAlive", req)
 		resp, err := s.m.cluster.hooks.run(ctx, call, func(ctx context.Context) (proto.Message, error) {
+			if err := s.m.awaitRunning(ctx); err != nil {
+				return nil, err
+			}
 			resp, err := s.renewOnce(ctx, call.Host, req.ID)
 			if err != nil {
 				return nil, err
@@ -84,9 +84,6 @@ func (s *leaseServer) keepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
 			return resp, nil
 		})
 		if err != nil {
-			return err
-		}
-		if err := s.m.awaitRunning(ctx); err != nil {
 			return err
 		}
 		if err := stream.Send(resp.(*pb.LeaseKeepAliveResponse)); err != nil {

@@ -58,10 +58,10 @@ func (s *watchServer) receive(stream pb.Watch_WatchServer, ws *watchStream) erro
 		if err != nil {
 			return err
 		}
-		if err := s.m.awaitRunning(ctx); err != nil {
-			return err
-		}
 		_, err = s.m.cluster.hooks.run(ctx, s.m.callOf(ctx, "Watch/Watch", req), func(ctx context.Context) (proto.Message, error) {
+			if err := s.m.awaitRunning(ctx); err != nil {
+				return nil, err
+			}
 			s.handle(ctx, req, ws)
 			return &pb.WatchResponse{}, nil // for the hooks: what it leads to is sent when it happens
 		})
@@ -109,9 +109,6 @@ func (s *watchServer) send(stream pb.Watch_WatchServer, ws *watchStream) error {
 		answers := ws.takeLocked()
 		s.m.cluster.mu.Unlock()
 		for _, r := range answers {
-			if err := s.m.awaitRunning(ctx); err != nil {
-				return err
-			}
 			if err := stream.Send(r); err != nil {
 				return err
 			}
