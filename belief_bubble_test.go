@@ -27,6 +27,7 @@ func TestSession_TheFirstExpiryCountsFromTheSendOfTheGrant(t *testing.T) {
 			r.Errorf("expiry %v after the send, want %v", got, term(s))
 		}
 		// A slow answer makes it ask again, each time for another lease. None of these is left behind.
+		r.delay(0, 0)
 		time.Sleep(10 * time.Second)
 		if left := r.cluster.Leases(); len(left) != 1 || left[0] != s.Lease() {
 			r.Errorf("leases left: %x, want %x alone", left, s.Lease())
