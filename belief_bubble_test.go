@@ -271,8 +271,10 @@ func TestSession_AShortSleepIsSurvived(t *testing.T) {
 func TestGrant_BeliefEndsBeforeTheRequestThatFreesTheName(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context, g *Grant) error{
 		"Release": func(ctx context.Context, g *Grant) error { return g.Release(ctx) },
-		"Resign":  func(ctx context.Context, g *Grant) error { return (&Leadership{Grant: g, turn: make(chan struct{}, 1)}).Resign(ctx) },
-		"Close":   func(ctx context.Context, g *Grant) error { return g.Session().Close(ctx) },
+		"Resign": func(ctx context.Context, g *Grant) error {
+			return (&Leadership{Grant: g, turn: make(chan struct{}, 1)}).Resign(ctx)
+		},
+		"Close": func(ctx context.Context, g *Grant) error { return g.Session().Close(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, etcdfake.Options{}, func(r *rig) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/leasehold/internal/etcdfake"
+)
+
+// Scenario 34: the cluster behind the endpoints is another one, or one that went back in time. All grants are lost with that
+// reason, nothing of before is renewed, and no smaller token is handed out until the store has passed the highest seen.
+func TestCluster_ReplacedOrRolledBackEndsAllGrants(t *testing.T) {
+	for name, change := range map[string]func(r *rig, before int64) error{
+		"replaced":    func(r *rig, _ int64) error { return r.cluster.Replace(0xbeef) },
+		"rolled back": func(r *rig, before int64) error { return r.cluster.RollBackTo(before) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+				s, idle := r.open(Config{}), r.open(Config{})
+				first := r.lock(s, "first")
+				time.Sleep(3 * time.Second)
+				backup := r.cluster.Revision()
+				for range 20 {
+					r.must(second(r.cluster.Put("filler", "x", 0)))
+				}
+				g := r.lock(s, "a")
+				time.Sleep(3 * time.Second)
+				highest := r.cluster.Revision()
+				r.must(change(r, backup))
+				changed := time.Now()
+				for who, done := range map[string]<-chan struct{}{"first": first.Done(), "a": g.Done(), "session": s.Done()} {
+					<-done
+					if d := time.Since(changed); d > 2*time.Second {
+						r.Errorf("%s: told after %v", who, d)
+					}
+				}
+				for _, err := range []error{g.Err(), s.Err(), context.Cause(g.Context())} {
+					if !errors.Is(err, ErrRolledBack) {
+						r.Errorf("reason %v, want ErrRolledBack", err)
+					}
+				}
+				<-idle.Done() // a session without grants is not spared
+				gone := time.Now()
+
+				if again, err := NewSession(r.within(5*time.Second), r.client, Config{}); !errors.Is(err, ErrRolledBack) {
+					if err == nil {
+						again.Abandon()
+					}
+					r.Errorf("a new session meanwhile: %v, want ErrRolledBack", err)
+				}
+				time.Sleep(30 * time.Second)
+				for _, n := range r.cluster.Renewals(0) {
+					if n.Arrived.After(gone) {
+						r.Errorf("lease %x renewed %v after the change was known", n.Lease, n.Arrived.Sub(gone))
+					}
+				}
+
+				for r.cluster.Revision() <= highest {
+					r.must(second(r.cluster.Put("filler", "x", 0)))
+				}
+				var later *Session
+				for range 3 { // the answer that reveals a replaced cluster is refused itself
+					if later, _ = NewSession(r.within(5*time.Second), r.client, Config{}); later != nil {
+						break
+					}
+				}
+				if later == nil {
+					r.Fatal("no session although the store has passed the mark")
+				}
+				r.Cleanup(later.Abandon)
+				if next := r.lock(later, "a"); int64(next.Token()) <= highest {
+					r.Errorf("token %v, but %d was seen before", next.Token(), highest)
+				}
+			})
+		})
+	}
+}
+
+// The mark outlives the sessions: nobody holds anything while the cluster is rolled back, and the next session still knows.
+func TestCluster_RolledBackWhileNobodyHoldsAnything(t *testing.T) {
+	bubble(t, etcdfake.Options{}, func(r *rig) {
+		s := r.open(Config{})
+		backup := r.cluster.Revision()
+		for range 5 {
+			r.must(r.lock(s, "a").Release(r.Context()))
+		}
+		g := r.lock(s, "a")
+		highest := g.Token()
+		r.must(g.Release(r.Context()))
+		r.must(s.Close(r.Context()))
+		r.must(r.cluster.RollBackTo(backup))
+		next, err := NewSession(r.Context(), r.client, Config{})
+		if err == nil {
+			r.Cleanup(next.Abandon)
+			if g, err := next.Lock(r.within(10*time.Second), "a"); err == nil && g.Token() <= highest {
+				r.Fatalf("token %v was handed out after %v", g.Token(), highest)
+			} else if err != nil && !errors.Is(err, ErrRolledBack) {
+				r.Errorf("Lock: %v, want ErrRolledBack", err)
+			}
+		} else if !errors.Is(err, ErrRolledBack) {
+			r.Errorf("NewSession: %v, want ErrRolledBack", err)
+		}
+	})
+}
