@@ -52,15 +52,15 @@ func TestMark_JudgesAnswers(t *testing.T) {
 			"rolled back, until it has passed the mark",
 			[]heard{
 				{false, clusterA, 9, 0, ok, ok}, {false, clusterA, 3, 0, refused, suspect}, {false, clusterA, 8, 0, refused, suspect},
-				{false, clusterA, 9, 0, refused, suspect}, // its tokens up to here were handed out before
-				{false, clusterA, 10, 0, ok, ok}, {false, clusterA, 11, 0, ok, ok},
+				{false, clusterA, 9, 0, ok, ok}, // the next token is above all that were handed out before
+				{false, clusterA, 10, 0, ok, ok}, {false, clusterA, 8, 0, refused, suspect},
 			},
 		},
 		{
 			"rolled back twice",
 			[]heard{
 				{false, clusterA, 9, 0, ok, ok}, {false, clusterA, 3, 0, refused, suspect}, {false, clusterA, 10, 0, ok, ok},
-				{false, clusterA, 4, 0, refused, suspect}, {false, clusterA, 10, 0, refused, suspect}, {false, clusterA, 11, 0, ok, ok},
+				{false, clusterA, 4, 0, refused, suspect}, {false, clusterA, 9, 0, refused, suspect}, {false, clusterA, 10, 0, ok, ok},
 			},
 		},
 		{
@@ -68,8 +68,8 @@ func TestMark_JudgesAnswers(t *testing.T) {
 			[]heard{
 				{false, clusterA, 9, 0, ok, ok}, {false, clusterA, 3, 0, refused, suspect},
 				// It cannot be told from a cluster that has passed the mark; the next answer shows it again.
-				{false, clusterA, 12, 2, ok, ok}, {false, clusterA, 4, 0, refused, suspect}, {false, clusterA, 12, 0, refused, suspect},
-				{false, clusterA, 13, 0, ok, ok},
+				{false, clusterA, 12, 2, ok, ok}, {false, clusterA, 4, 0, refused, suspect}, {false, clusterA, 11, 0, refused, suspect},
+				{false, clusterA, 12, 0, ok, ok},
 			},
 		},
 		{"replaced", []heard{{false, clusterA, 9, 0, ok, ok}, {false, clusterB, 2, 0, refused, suspect}, {false, clusterB, 3, 0, refused, suspect}}},
@@ -87,7 +87,7 @@ func TestMark_JudgesAnswers(t *testing.T) {
 		{"a stream answers first", []heard{{true, clusterA, 1, 0, ok, ok}, {false, clusterB, 9, 0, refused, ok}}},
 		{
 			"a stream of another cluster, then the old one again",
-			[]heard{{false, clusterA, 9, 0, ok, ok}, {true, clusterB, 1, 0, refused, suspect}, {false, clusterA, 9, 0, refused, suspect}, {false, clusterA, 10, 0, ok, ok}},
+			[]heard{{false, clusterA, 9, 0, ok, ok}, {true, clusterB, 1, 0, refused, suspect}, {false, clusterA, 9, 0, ok, ok}},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (r *rig) metered() (*rig, *meter) {
 		cfg.DialOptions = append(cfg.DialOptions,
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 				m.dials.Add(1)
-				return host.Dial(ctx, addr)
+				return host.DialContext(ctx, addr)
 			}),
 			grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				m.calls.Add(1)

@@ -52,7 +52,7 @@ func onDesk(t *testing.T, reads bool, f func(d *desk)) {
 		cli := etcdfake.NewForTest(t, etcdfake.Options{}).Client(t) // only its connection is used
 		d := &desk{T: t, answers: make(map[string][]deskAnswer)}
 		cli.KV = &stubKV{desk: d, KV: cli.KV}
-		e := &engine{client: cli, mark: &mark{}, clk: clock.New(), log: zap.NewNop()}
+		e := &engine{client: cli, mark: &mark{}, clk: clock.New(), journal: newJournal(zap.NewNop())}
 		e.ctx, e.cancel = context.WithCancel(t.Context())
 		e.keeper = newKeeper(e)
 		d.c = newCommitter(e, reads)

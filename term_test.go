@@ -100,40 +100,42 @@ func TestExpiry_OfASendAtTheEndsOfTimeDoesNotWrapAround(t *testing.T) {
 
 func TestRenewAfter_IsATenthBelowAThirdAtMost(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, 2 * time.Second, defaultTTL, maxTTL} {
+		a := allowance{defaultDriftBound, defaultMargin}
 		for _, jitter := range []float64{0, 0.1, 0.5, 0.999999} {
-			got := renewAfter(d, jitter)
+			got := a.renewAfter(d, jitter)
 			if got > d/3 || got < d*3/10 {
 				t.Errorf("renewAfter(%v, %v) = %v, want %v to %v", d, jitter, got, d*3/10, d/3)
 			}
 		}
-		if renewAfter(d, 0) == renewAfter(d, 0.5) {
+		if a.renewAfter(d, 0) == a.renewAfter(d, 0.5) {
 			t.Errorf("renewAfter(%v) does not spread", d)
 		}
 	}
 }
 
-// However slow the path seems, an unanswered renewal is repeated at least twice before the expiry, for every Config
-// whose margin leaves that much.
+// Large allowances shorten what the holder makes of a term. Whatever they are, the first renewal goes out well before the expiry, and
+// if it is not answered it is repeated at least twice before it, however slow the path seems.
 func TestPatience_LeavesSeveralTriesBeforeTheExpiry(t *testing.T) {
-	for _, d := range []time.Duration{time.Second, 2 * time.Second, 6 * time.Second, defaultTTL, maxTTL} {
+	forEachTerm(t, func(t *testing.T, a allowance, d time.Duration) {
+		first, expiry := a.renewAfter(d, 0), a.expiry(0, d)
+		if first <= 0 || clock.Instant(0).Add(2*first).After(expiry.Add(2)) {
+			t.Fatalf("%+v, d=%v: first renewal after %v, expiry after %v", a, d, first, expiry.Sub(0))
+		}
 		for _, trip := range []time.Duration{0, time.Microsecond, d / 100, d / 20, d / 4, d, 10 * d} {
-			p := patience(d, trip)
-			if p < d/9 || p > d/4 {
-				t.Errorf("patience(%v, %v) = %v, want %v to %v", d, trip, p, d/9, d/4)
-			}
-			if usual := 4 * trip; usual > d/9 && usual < d/4 && p != usual {
-				t.Errorf("patience(%v, %v) = %v, want %v", d, trip, p, usual)
-			}
-			expiry := allowance{defaultDriftBound, defaultMargin}.expiry(0, d)
+			p := a.patience(d, trip)
 			tries := 0
-			for at := clock.Instant(0).Add(renewAfter(d, 0) + p); at.Before(expiry); at = at.Add(p) {
+			for at := clock.Instant(0).Add(first + p); at.Before(expiry); at = at.Add(p) {
 				tries++
 			}
-			if tries < 2 {
-				t.Errorf("d=%v, trip=%v: %d more tries before the expiry, want 2 at the least", d, trip, tries)
+			if tries < 2 || tries > 6 {
+				t.Fatalf("%+v, d=%v, trip=%v: patience %v leaves %d more tries before the expiry, want 2 to 6", a, d, trip, p, tries)
+			}
+			// A path that answers in time is not left for another.
+			if left := expiry.Sub(clock.Instant(0).Add(first)); 4*trip < left/3 && p < 4*trip {
+				t.Fatalf("%+v, d=%v: patience %v with a usual trip of %v", a, d, p, trip)
 			}
 		}
-	}
+	})
 }
 
 func TestSmoothed_StartsAtTheFirstSampleAndFollowsTheRest(t *testing.T) {
