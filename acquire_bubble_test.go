@@ -140,7 +140,8 @@ func TestLock_AnAbandonedAcquireLeavesNoGhost(t *testing.T) {
 				if keys := r.cluster.Keys(dir); len(keys) != 0 {
 					r.Fatalf("the ghost is still there: %v", keys)
 				}
-				if !appeared.IsZero() && gone.Sub(appeared) > ttl {
+				// About a term; for an attempt that comes later than anybody would think, an eighth of how late it is.
+				if !appeared.IsZero() && gone.Sub(appeared) > max(ttl, appeared.Sub(abandoned)/8) {
 					r.Errorf("the ghost blocked its name for %v", gone.Sub(appeared))
 				}
 				if !kept.Valid() || !s.Valid() {
@@ -223,7 +224,7 @@ func TestLock_FailsWhenTheSessionEndsWhileItWaits(t *testing.T) {
 		time.Sleep(2 * time.Second) // a leader without a quorum steps down after an election timeout
 		r.quiet()
 		expiry := r.expiryOf(s)
-		err := <-got
+		err := r.result("the waiter", got)
 		if !errors.Is(err, ErrExpired) || !time.Now().Equal(expiry) {
 			r.Errorf("Lock returned %v, %v after the expiry; want ErrExpired at it", err, time.Since(expiry))
 		}

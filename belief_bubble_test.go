@@ -159,9 +159,13 @@ func TestSession_LostIsLost(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		r.quiet()
 		r.hold(true, true)
-		<-s.Done()
+		r.ended("the session", s.Done(), s.TTL())
 		lost := time.Now()
 		r.release(true, true)
+		time.Sleep(time.Second)
+		if left := r.cluster.Leases(); len(left) != 1 || left[0] != other.Lease() {
+			r.Errorf("leases a second after the way was free: %x, want that of the other session", left)
+		}
 		time.Sleep(10 * time.Minute)
 		for _, n := range r.renewals(s) {
 			if n.Arrived.After(lost) { // what was under way before arrives at the very instant
@@ -173,9 +177,6 @@ func TestSession_LostIsLost(t *testing.T) {
 		}
 		if _, err := s.Lock(r.Context(), "b"); !errors.Is(err, ErrExpired) {
 			r.Errorf("Lock on a lost session: %v", err)
-		}
-		if left := r.cluster.Leases(); len(left) != 1 || left[0] != other.Lease() {
-			r.Errorf("leases left: %x, want that of the other session", left)
 		}
 		if !other.Valid() {
 			r.Errorf("the other session: %v", other.Err())
@@ -192,7 +193,7 @@ func TestSession_ContextEndsAtTheExpiryWithEverythingBlackholed(t *testing.T) {
 		r.quiet()
 		r.hold(true, true)
 		want := r.expiryOf(s)
-		<-g.Done()
+		r.ended("the grant", g.Done(), time.Minute)
 		if now := time.Now(); !now.Equal(want) {
 			r.Errorf("the context ended %v after the expiry", now.Sub(want))
 		}
@@ -243,9 +244,7 @@ func TestSession_AMachineThatSleptFindsItselfExpired(t *testing.T) {
 		default:
 			r.Error("not told at once what the check has found")
 		}
-		woke := time.Now()
-		<-waiting.Done()
-		if d := time.Since(woke); d > time.Second {
+		if d := r.ended("who only waits", waiting.Done(), time.Minute); d > time.Second {
 			r.Errorf("told %v after waking", d)
 		}
 	})

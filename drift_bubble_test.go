@@ -45,7 +45,7 @@ func cutOffHolder(t *testing.T, cfg Config, rate float64, at time.Duration) (h h
 		time.Sleep(at)
 		r.quiet()
 		r.hold(true, true)
-		<-holder.Done()
+		r.ended("the holder", holder.Done(), time.Minute)
 		h.stopped = time.Now()
 		<-got
 	})

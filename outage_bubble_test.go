@@ -110,7 +110,7 @@ func TestOutage_OfThirtySecondsIsWaitedOutWithoutABusyLoop(t *testing.T) {
 					r.must(g.Release(r.Context()))
 				}
 				for range waiters {
-					if err := <-got; err != nil {
+					if err := r.result("a waiter", got); err != nil {
 						r.Errorf("a waiter: %v", err)
 					}
 				}
@@ -142,7 +142,7 @@ func TestOutage_LongerThanTheTermTellsEverybody(t *testing.T) {
 		}
 		expiry := r.expiryOf(s)
 		for range 10 {
-			if err := <-got; !errors.Is(err, ErrExpired) {
+			if err := r.result("a waiter", got); !errors.Is(err, ErrExpired) {
 				r.Errorf("a waiter: %v, want ErrExpired", err)
 			}
 		}
@@ -167,7 +167,7 @@ func TestOutage_APoolGoesOnAfterIt(t *testing.T) {
 		for i := range 3 {
 			r.cluster.Member(i).Stop()
 		}
-		<-g.Done()
+		r.ended("the grant", g.Done(), time.Minute)
 		got := make(chan error, 5)
 		for i := range 5 {
 			go func() { got <- second(c.Lock(r.Context(), fmt.Sprint("b", i))) }()
@@ -178,7 +178,7 @@ func TestOutage_APoolGoesOnAfterIt(t *testing.T) {
 		}
 		back := time.Now()
 		for range 5 {
-			r.must(<-got)
+			r.must(r.result("a waiter", got))
 		}
 		if d := time.Since(back); d > 10*time.Second {
 			r.Errorf("went on %v after the cluster was back", d)

@@ -88,6 +88,34 @@ func (r *rig) within(d time.Duration) context.Context {
 	return ctx
 }
 
+// ended waits for the end of something, for a while at most, and returns how long it took.
+func (r *rig) ended(what string, done <-chan struct{}, within time.Duration) time.Duration {
+	r.Helper()
+	start := time.Now()
+	t := time.NewTimer(within)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		r.Fatalf("%s: not ended in %v", what, within)
+	}
+	return time.Since(start)
+}
+
+// result waits for the result of a goroutine, for a minute at most.
+func (r *rig) result(what string, got <-chan error) error {
+	r.Helper()
+	t := time.NewTimer(time.Minute)
+	defer t.Stop()
+	select {
+	case err := <-got:
+		return err
+	case <-t.C:
+		r.Fatalf("%s: no result in a minute", what)
+		return nil
+	}
+}
+
 // must fails the test if an error came where none was to be.
 func (r *rig) must(err error) {
 	r.Helper()

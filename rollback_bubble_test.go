@@ -33,7 +33,7 @@ func TestCluster_ReplacedOrRolledBackEndsAllGrants(t *testing.T) {
 				r.must(change(r, backup))
 				changed := time.Now()
 				for who, done := range map[string]<-chan struct{}{"first": first.Done(), "a": g.Done(), "session": s.Done()} {
-					<-done
+					r.ended(who, done, time.Minute)
 					if d := time.Since(changed); d > 2*time.Second {
 						r.Errorf("%s: told after %v", who, d)
 					}
@@ -43,7 +43,7 @@ func TestCluster_ReplacedOrRolledBackEndsAllGrants(t *testing.T) {
 						r.Errorf("reason %v, want ErrRolledBack", err)
 					}
 				}
-				<-idle.Done() // a session without grants is not spared
+				r.ended("an idle session", idle.Done(), time.Minute) // a session without grants is not spared
 				gone := time.Now()
 
 				if again, err := NewSession(r.within(5*time.Second), r.client, Config{}); !errors.Is(err, ErrRolledBack) {

@@ -56,7 +56,7 @@ func TestStream_RepeatsAnUnansweredRenewalOverOtherMembers(t *testing.T) {
 		r.quiet()
 		r.keepAnswers("Lease/LeaseKeepAlive")
 		known := r.expiryOf(s)
-		<-s.Done()
+		r.ended("the session", s.Done(), time.Minute)
 		members, tries := make(map[int]bool), 0
 		for _, n := range r.renewals(s) {
 			if n.Arrived.Add(term(s)).After(known) {
@@ -303,7 +303,7 @@ func TestStream_BelievesAtOnceThatALeaseIsGone(t *testing.T) {
 		sends := len(r.renewals(s))
 		r.wait("the next renewal", func() bool { return len(r.renewals(s)) > sends })
 		arrived := r.renewals(s)[sends].Arrived
-		<-s.Done()
+		r.ended("the session", s.Done(), time.Minute)
 		if d := time.Since(arrived); d != 60*time.Millisecond {
 			r.Errorf("told %v after the answer was sent, want the 60ms of its way", d)
 		}

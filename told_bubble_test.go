@@ -41,7 +41,7 @@ func TestGrant_OlderThanASecondIsToldOfItsLossWithinARoundTrip(t *testing.T) {
 				r.quiet()
 				start := time.Now()
 				r.must(take(r, g))
-				<-g.Done()
+				r.ended("the grant", g.Done(), time.Minute)
 				if d := time.Since(start); d != 30*time.Millisecond {
 					r.Errorf("told after %v, want the 30ms of the way", d)
 				}
@@ -74,11 +74,7 @@ func TestGrant_YoungerThanASecondIsToldOfItsLossWithinTwo(t *testing.T) {
 					time.Sleep(age)
 					start := time.Now()
 					r.must(take(r, g))
-					select {
-					case <-g.Done():
-					case <-time.After(time.Minute):
-						r.Fatal("not told in a minute")
-					}
+					r.ended("the grant", g.Done(), time.Minute)
 					if d := time.Since(start); d > 2*time.Second {
 						r.Errorf("told after %v, want 2s at most", d)
 					}
@@ -140,8 +136,8 @@ func TestGrant_IsToldOfWhatHappenedWhileItsWatchWasBroken(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				interrupt(r, true)
 				start := time.Now()
-				<-g.Done()
-				if d := time.Since(start); d > 3*time.Second {
+				r.ended("the grant", g.Done(), time.Minute)
+				if d := time.Since(start); d > 2*time.Second {
 					r.Errorf("told %v after the way was free", d)
 				}
 				if !errors.Is(g.Err(), ErrRevoked) {
@@ -170,7 +166,7 @@ func TestGrant_IsToldAlthoughTheMemberWithItsWatchIsSilent(t *testing.T) {
 		}
 		r.must(second(r.cluster.Delete(g.Key())))
 		start := time.Now()
-		<-g.Done()
+		r.ended("the grant", g.Done(), time.Minute)
 		if d := time.Since(start); d > s.TTL()/2 {
 			r.Errorf("told after %v", d)
 		}
@@ -207,7 +203,7 @@ func TestLock_AWaiterIsToldAtOnceThatItsOwnKeyOrLeaseHasGone(t *testing.T) {
 					}
 					start := time.Now()
 					r.must(take(r, s, string(keys[ahead].Key)))
-					err := <-got
+					err := r.result("the waiter", got)
 					if d := time.Since(start); d != 30*time.Millisecond {
 						r.Errorf("told after %v, want the 30ms of the way", d)
 					}
