@@ -5,6 +5,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -129,8 +130,8 @@ func TestStream_APathSlowerThanItsPatienceStillRenews(t *testing.T) {
 
 // Scenario 22, R12: a lease in trouble at the head of the stream delays no other.
 func TestStream_OneStuckLeaseDelaysNoOther(t *testing.T) {
-	for name, stuck := range map[string]int{"one": 1, "ten": 10, "fifty": 50} {
-		t.Run(name, func(t *testing.T) {
+	for stuck, enough := range map[int]time.Duration{1: 1500 * time.Millisecond, 10: time.Second} {
+		t.Run(fmt.Sprint(stuck), func(t *testing.T) {
 			bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
 				bad := make(map[int64]bool)
 				var sessions []*Session
@@ -163,23 +164,29 @@ func TestStream_OneStuckLeaseDelaysNoOther(t *testing.T) {
 						r.Errorf("lost: %v", s.Err())
 					}
 				}
-				if least < 6*time.Second/4 {
-					r.Errorf("as little as %v was left of 6s", least)
+				if least < enough {
+					r.Errorf("as little as %v was left of 6s, want %v", least, enough)
 				}
 			})
 		})
 	}
 }
 
-// The same with the real thing: the grantor finds a lease expired and its revocation is slow to commit, while a renewal of it
-// is at the head of the stream.
-func TestStream_AnExpiredLeaseUnderRevocationDelaysNoOther(t *testing.T) {
+// The same with the real thing: the grantor finds leases expired and their revocation is slow to commit, while renewals of
+// them are at the head of the stream.
+func TestStream_ExpiredLeasesUnderRevocationDelayNoOther(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3, CommitLatency: 3 * time.Second}, func(r *rig) {
 		var good []*Session
 		for i := range 10 {
 			good = append(good, r.open(Config{TTL: 30*time.Second + time.Duration(i)*time.Second}))
 		}
-		bad := r.open(Config{TTL: 6 * time.Second})
+		var bad []*Session
+		for range 50 {
+			s, err := NewSession(r.Context(), r.client, Config{TTL: 6 * time.Second})
+			r.must(err)
+			bad = append(bad, s)
+			r.Cleanup(s.Abandon)
+		}
 		time.Sleep(2500 * time.Millisecond)
 		r.quiet()
 		// A grantor whose clock leaps by 5 s, far beyond every bound, expires the short lease long before its holder
@@ -202,11 +209,16 @@ func TestStream_AnExpiredLeaseUnderRevocationDelaysNoOther(t *testing.T) {
 			}
 		}
 		waited := time.Duration(0)
-		for _, n := range r.renewals(bad) {
-			waited = max(waited, n.Answered.Sub(n.Arrived))
+		for _, s := range bad {
+			for _, n := range r.renewals(s) {
+				waited = max(waited, n.Answered.Sub(n.Arrived))
+			}
+			if s.Valid() {
+				r.Error("a session has not noticed that its lease was revoked")
+			}
 		}
-		if waited < time.Second || bad.Valid() {
-			r.Errorf("no renewal of the bad lease waited for its revocation (%v at the most), valid %v", waited, bad.Valid())
+		if waited < time.Second {
+			r.Errorf("no renewal of a bad lease waited for its revocation, %v at the most", waited)
 		}
 	})
 }
