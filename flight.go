@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
@@ -68,6 +69,9 @@ func (c *committer) overdue(f *flight) {
 
 func (c *committer) fly(ctx context.Context, f *flight) {
 	defer f.cancel()
+	if conn := c.engine.client.ActiveConnection(); conn.GetState() == connectivity.TransientFailure {
+		conn.ResetConnectBackoff() // after an outage grpc waits for seconds, up to two minutes; somebody waits for this
+	}
 	floor := c.engine.mark.floor()
 	sent := c.engine.clk.Now()
 	resp, err := c.transact(ctx, f.writes)
