@@ -79,3 +79,144 @@ func TestLock_GoroutinesOfOneSessionExcludeEachOther(t *testing.T) {
 		}
 	})
 }
+
+// A hand-over costs one way from the holder to etcd and one back to whoever is next, between machines and within one.
+func TestLock_HandsOverInOneRoundTrip(t *testing.T) {
+	for name, same := range map[string]bool{"between machines": false, "within a session": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, etcdfake.Options{Members: 3, CommitLatency: time.Millisecond}, func(r *rig) {
+				r.delay(10*time.Millisecond, 15*time.Millisecond)
+				s := r.open(Config{})
+				holder := r.lock(s, "a")
+				next, waiter := s, r
+				if !same {
+					waiter = r.another()
+					waiter.delay(10*time.Millisecond, 15*time.Millisecond)
+					next = waiter.open(Config{})
+				}
+				got := make(chan error, 1)
+				var taken time.Time
+				go func() {
+					_, err := next.Lock(r.Context(), "a")
+					taken = time.Now()
+					got <- err
+				}()
+				time.Sleep(3 * time.Second)
+				txns := r.calls("KV/Txn")
+				start := time.Now()
+				r.must(holder.Release(r.Context()))
+				r.must(r.result("the next", got))
+				if d := taken.Sub(start); d != 26*time.Millisecond {
+					r.Errorf("handed over in %v, want 26ms", d)
+				}
+				if n := txns(); n != 1 {
+					r.Errorf("%d transactions and reads for a hand-over, want the release alone", n)
+				}
+			})
+		})
+	}
+}
+
+// Scenario 10: what breaks a waiter's watch does not cost it its place, nor make it miss its turn.
+func TestLock_TheWaitSurvivesWhatBreaksItsWatch(t *testing.T) {
+	for name, upset := range map[string]func(r *rig){
+		"reset": func(r *rig) {
+			for i := range 3 {
+				r.cluster.Link(r.client, i).Reset()
+			}
+		},
+		"compaction": func(r *rig) {
+			for range 10 {
+				r.must(second(r.cluster.Put("filler", "x", 0)))
+			}
+			r.must(r.cluster.Compact(r.cluster.Revision()))
+		},
+		"reset and compaction": func(r *rig) {
+			for i := range 3 {
+				r.cluster.Link(r.client, i).Reset()
+			}
+			r.must(second(r.cluster.Put("filler", "x", 0)))
+			r.must(r.cluster.Compact(r.cluster.Revision()))
+		},
+		"members restarted": func(r *rig) {
+			for i := range 3 {
+				r.cluster.Member(i).Restart()
+				time.Sleep(2 * time.Second)
+			}
+		},
+	} {
+		for _, ahead := range []int{1, 2, 4} {
+			t.Run(fmt.Sprintf("%s, %d ahead", name, ahead), func(t *testing.T) {
+				bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+					other := r.another()
+					var line []*Grant
+					lines := make(chan *Grant, ahead)
+					for range ahead {
+						go func() { lines <- other.lock(other.open(Config{TTL: time.Minute}), "a") }()
+						time.Sleep(10 * time.Millisecond)
+					}
+					line = append(line, <-lines)
+					s := r.open(Config{TTL: time.Minute})
+					got := make(chan error, 1)
+					go func() { got <- second(s.Lock(r.Context(), "a")) }()
+					time.Sleep(3 * time.Second)
+					mine := r.cluster.Keys(lineDir(defaultPrefix, "a"))[ahead]
+					for range 3 {
+						upset(r)
+						time.Sleep(2 * time.Second)
+					}
+					for i := range ahead {
+						upset(r)
+						r.must(line[i].Release(r.Context()))
+						if i < ahead-1 {
+							line = append(line, <-lines)
+						}
+					}
+					start := time.Now()
+					r.must(r.result("the waiter", got))
+					if d := time.Since(start); d > 2*time.Second {
+						r.Errorf("its turn was noticed after %v", d)
+					}
+					if keys := r.cluster.Keys(lineDir(defaultPrefix, "a")); len(keys) != 1 || keys[0].CreateRevision != mine.CreateRevision {
+						r.Errorf("the place in line was not kept: %v", keys)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Scenario 12: the watch sits on a member that is cut off from the others while the lease is renewed elsewhere. Nobody leaves a free
+// lock alone.
+func TestLock_AWatchOnACutOffMemberLeavesNoLockFree(t *testing.T) {
+	for name, cut := range map[string]func(m *etcdfake.Member){
+		"isolated": (*etcdfake.Member).Isolate,
+		"silent":   (*etcdfake.Member).Blackhole,
+		"paused":   (*etcdfake.Member).Pause,
+		"lagging":  func(m *etcdfake.Member) { m.SetLag(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+				other := r.another()
+				holder := r.lock(other.open(Config{}), "a")
+				s := r.open(Config{})
+				got := make(chan error, 1)
+				go func() { got <- second(s.Lock(r.Context(), "a")) }()
+				time.Sleep(3 * time.Second)
+				r.quiet()
+				w := s.engine.watcher
+				w.mu.Lock()
+				endpoint := w.stream.link.endpoint
+				w.mu.Unlock()
+				cut(r.cluster.Member(slices.Index(r.cluster.Endpoints(), endpoint)))
+				time.Sleep(time.Second)
+				r.must(holder.Release(r.within(5 * time.Second)))
+				start := time.Now()
+				r.must(r.result("the waiter", got))
+				if d := time.Since(start); d > s.TTL() {
+					r.Errorf("the free lock was taken after %v", d)
+				}
+			})
+		})
+	}
+}
