@@ -30,6 +30,7 @@ type Client struct {
 	opening  chan struct{} // closed when the opening under way has ended; nil: none is
 	failures int           // openings that failed, or sessions that died young, in a row
 	closed   bool
+	used     bool // a session was opened
 
 	// ctx ends with Close, and with it an opening under way. background are Closes of sessions that nobody waits for.
 	ctx        context.Context
@@ -101,6 +102,7 @@ func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Contex
 // again returns nil. It returns the errors of the sessions' Close, joined.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
+	first, used := !c.closed, c.used
 	c.closed = true
 	sessions, opening := c.sessions, c.opening
 	c.sessions = nil
@@ -130,6 +132,9 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-rest:
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("leasehold: close client: %w", context.Cause(ctx)))
+	}
+	if c.etcd.Ctx().Err() != nil && first && used {
+		errs = append(errs, fmt.Errorf("leasehold: close client: %w", errClientClosed))
 	}
 	return errors.Join(errs...)
 }
@@ -218,7 +223,7 @@ func (c *Client) add(ctx context.Context, failures int) error {
 		c.closeBehind(s)
 		return nil
 	}
-	c.failures = 0
+	c.failures, c.used = 0, true
 	s.pool.Store(c)
 	c.sessions = append(c.sessions, s)
 	return nil

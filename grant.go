@@ -219,6 +219,7 @@ func (g *Grant) saw(events []*mvccpb.Event) {
 // taken ends a grant whose key is not there or not ours any more. What is left of it is deleted in the background, if
 // the session is not retained: then it is deleted when the grant is released.
 func (g *Grant) taken() {
+	g.place.session.engine.keeper.hurry(g.place.session) // the whole lease may be gone
 	if g.end(fmt.Errorf("%w: key %s", ErrRevoked, g.place.key)) && !g.place.session.retained.Load() {
 		g.place.leave()
 	}

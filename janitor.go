@@ -201,7 +201,7 @@ func (e *engine) revoke(ctx context.Context, lease clientv3.LeaseID, within time
 	defer cancel()
 	for try := 0; ; try++ {
 		attempt, cancel := context.WithTimeout(ctx, min(500*time.Millisecond<<min(try, 3), 4*time.Second))
-		_, err := clientv3.RetryLeaseClient(e.client).LeaseRevoke(attempt, &pb.LeaseRevokeRequest{ID: int64(lease)})
+		_, err := pb.NewLeaseClient(e.client.ActiveConnection()).LeaseRevoke(attempt, &pb.LeaseRevokeRequest{ID: int64(lease)})
 		err = clientv3.ContextError(attempt, err)
 		cancel()
 		switch {

@@ -111,6 +111,18 @@ func (k *keeper) add(s *Session, sent clock.Instant) {
 	k.kick()
 }
 
+// hurry asks for a renewal of s now: its answer tells whether the lease is still there.
+func (k *keeper) hurry(s *Session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sessions[s.id] != s || s.renewal.asked {
+		return
+	}
+	s.renewal.next = k.engine.clk.Now()
+	k.scheduleLocked(s)
+	k.kick()
+}
+
 // session returns the session of a lease, or nil.
 func (k *keeper) session(id clientv3.LeaseID) *Session {
 	k.mu.Lock()

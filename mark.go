@@ -23,6 +23,8 @@ type mark struct {
 	highest int64
 	// behind is set while the cluster is known to be another one or to have gone back, until it has passed highest.
 	behind bool
+	// rumour is another cluster's id in an answer that set behind: its next answer reveals nothing new.
+	rumour uint64
 }
 
 // floor is what the answer to a request sent now must reach.
@@ -42,11 +44,12 @@ func (m *mark) linearizable(h *pb.ResponseHeader, floor int64) error {
 		m.cluster = h.GetClusterId()
 	}
 	rev := h.GetRevision()
-	if revealed := h.GetClusterId() != m.cluster || rev < floor; revealed || m.behind {
+	other := h.GetClusterId() != m.cluster && h.GetClusterId() != m.rumour
+	if revealed := other || rev < floor; revealed || m.behind {
 		// Even an answer above the mark ends the sessions of before if it is the one that reveals the change.
 		m.behind = rev < m.highest // at the mark, the next revision is above it
 		if !m.behind {
-			m.cluster, m.highest = h.GetClusterId(), rev
+			m.cluster, m.highest, m.rumour = h.GetClusterId(), rev, 0
 		}
 		if revealed || m.behind {
 			return ErrRolledBack
@@ -66,7 +69,7 @@ func (m *mark) stream(h *pb.ResponseHeader) error {
 	case 0:
 		m.cluster = h.GetClusterId()
 	default:
-		m.behind = true
+		m.behind, m.rumour = true, h.GetClusterId()
 		return ErrRolledBack
 	}
 	return nil
