@@ -329,3 +329,32 @@ func wantEnded(t testing.TB, g *leasehold.Grant, reason error) {
 	await(t, "the grant's context ends", g.Done())
 	wantErr(t, "the context's cause", context.Cause(g.Context()), reason)
 }
+
+// leaseExists reports whether the server knows a lease.
+func (sc *scene) leaseExists(id clientv3.LeaseID) bool {
+	sc.t.Helper()
+	resp, err := sc.operator().TimeToLive(within(sc.t), id)
+	if err != nil {
+		sc.t.Fatal(err)
+	}
+	return resp.TTL > 0
+}
+
+// leases returns the leases whose granted term is ttl: all of one test, if it has a term of its own.
+func (sc *scene) leases(ttl time.Duration) (found []clientv3.LeaseID) {
+	sc.t.Helper()
+	resp, err := sc.operator().Leases(within(sc.t))
+	if err != nil {
+		sc.t.Fatal(err)
+	}
+	for _, l := range resp.Leases {
+		ttlResp, err := sc.operator().TimeToLive(within(sc.t), l.ID)
+		if err != nil {
+			sc.t.Fatal(err)
+		}
+		if ttlResp.GrantedTTL == int64(ttl/time.Second) {
+			found = append(found, l.ID)
+		}
+	}
+	return found
+}
