@@ -5,6 +5,7 @@ package leasehold_test
 import (
 	"context"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"example.com/leasehold/leaseholdtest"
 )
@@ -30,8 +32,8 @@ type probe struct {
 	// stuck are leases whose answers are never received, nor is anything after them on their stream: so does a server
 	// that waits for the revocation of an expired lease.
 	stuck map[clientv3.LeaseID]bool
-	// answers, if set, is told each keepalive answer before the package sees it.
-	answers func(*pb.LeaseKeepAliveResponse)
+	// carrier is the address from which the last answer to a renewal came.
+	carrier string
 }
 
 func newProbe() *probe {
@@ -117,6 +119,13 @@ func (p *probe) awaitRenewal(t testing.TB, id clientv3.LeaseID) {
 	leaseholdtest.Eventually(t, step, "a renewal is sent", func() bool { return p.renewed(id) > before })
 }
 
+// carriedBy reports whether the last answer to a renewal came from the client's i-th endpoint.
+func (p *probe) carriedBy(cl *leaseholdtest.Client, i int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.carrier == strings.TrimPrefix(cl.Endpoints()[i], "http://")
+}
+
 type probedStream struct {
 	grpc.ClientStream
 	probe *probe
@@ -140,14 +149,14 @@ func (s *probedStream) RecvMsg(m any) error {
 		return nil
 	}
 	s.probe.mu.Lock()
-	stuck, tell := s.probe.stuck[clientv3.LeaseID(answer.GetID())], s.probe.answers
+	stuck := s.probe.stuck[clientv3.LeaseID(answer.GetID())]
+	if from, ok := peer.FromContext(s.Context()); ok && !stuck {
+		s.probe.carrier = from.Addr.String()
+	}
 	s.probe.mu.Unlock()
 	if stuck {
 		<-s.Context().Done()
 		return context.Cause(s.Context())
-	}
-	if tell != nil {
-		tell(answer)
 	}
 	return nil
 }
