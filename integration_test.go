@@ -98,6 +98,7 @@ type scene struct {
 	t      testing.TB
 	prefix string
 	logger *zap.Logger
+	login  leaseholdtest.ClientOptions // of the operator
 
 	once   sync.Once
 	direct *clientv3.Client
@@ -180,7 +181,13 @@ func closeAtEnd(t testing.TB, c closer) {
 // operator is a client that goes straight to the members, past all faults.
 func (sc *scene) operator() *clientv3.Client {
 	sc.t.Helper()
-	sc.once.Do(func() { sc.direct = sc.DirectClient(sc.t) })
+	sc.once.Do(func() {
+		var err error
+		if sc.direct, err = sc.NewDirectClient(sc.login); err != nil {
+			sc.t.Fatal(err)
+		}
+		sc.t.Cleanup(func() { _ = sc.direct.Close() })
+	})
 	return sc.direct
 }
 

@@ -214,6 +214,9 @@ func TestClient_OpensSessionsWithBackoff(t *testing.T) {
 	if n := probe.called()[grantMethod]; n == 0 || n > 40 {
 		t.Errorf("%d attempts to open a session in %v, want some, but not many", n, length)
 	}
+	if n := probe.allCalled(); n > 120 { // what cleans up behind them included
+		t.Errorf("%d requests in %v: %v", n, length, probe.called())
+	}
 	cl.Heal()
 	mustRelease(t, mustLock(t, c, "name"))
 }
