@@ -122,7 +122,7 @@ func TestSession_LateAnswersCountFromTheirSend(t *testing.T) {
 func TestSession_AnAnswerAfterTheExpiryRevivesNothing(t *testing.T) {
 	t.Parallel()
 	sc := solo.scene(t)
-	const ttl = 2 * time.Second
+	const ttl = 4 * time.Second
 	cl := sc.Client(t)
 	link := cl.Link(sc.Member(0))
 	s := sc.session(cl, ttl)
@@ -150,7 +150,7 @@ func TestSession_AnAnswerAfterTheExpiryRevivesNothing(t *testing.T) {
 func TestLock_FailsWhenItsSessionEndedDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	sc := stage(t, leaseholdtest.Options{Members: 3})
-	const ttl = 2 * time.Second
+	const ttl = 4 * time.Second
 	holder, waiter := sc.newSession(ttl), sc.newSession(ttl)
 	g := mustLock(t, holder, "name")
 	waiting := lockAside(within(t), waiter, "name")

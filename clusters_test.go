@@ -27,7 +27,7 @@ func TestAuth_EverythingOutlivesTheLogin(t *testing.T) {
 	sc.enableAuth(user)
 	cl := sc.ClientWith(t, leaseholdtest.ClientOptions{User: user.Name, Password: user.Password})
 	other := sc.ClientWith(t, leaseholdtest.ClientOptions{User: user.Name, Password: user.Password})
-	s, holder := sc.session(cl, 6*time.Second), sc.session(other, 6*time.Second)
+	s, holder := sc.session(cl, 15*time.Second), sc.session(other, 15*time.Second)
 	g := mustLock(t, holder, "name")
 	waiting := lockAside(within(t), s, "name")
 	key := sc.awaitLine("name", 2)[1]

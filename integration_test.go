@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	flag.Visit(func(f *flag.Flag) { sideBySide = sideBySide && f.Name != "test.parallel" })
 	if sideBySide {
 		// Tests that wait need no processor of their own.
-		_ = flag.Set("test.parallel", "16")
+		_ = flag.Set("test.parallel", "8")
 	}
 	goleak.VerifyTestMain(withShared{m})
 }

@@ -210,8 +210,8 @@ func TestClose_AfterTheEtcdClientWasClosedSaysSo(t *testing.T) {
 	t.Parallel()
 	sc := solo.scene(t)
 	cl := sc.Client(t)
-	s := sc.session(cl, 2*time.Second)
-	pool := sc.pool(cl, 2*time.Second)
+	s := sc.session(cl, 9*time.Second)
+	pool := sc.pool(cl, 9*time.Second)
 	g, pooled := mustLock(t, s, "name"), mustLock(t, pool, "pooled")
 	waiting := lockAside(within(t), s, "name")
 	sc.awaitLine("name", 2)
@@ -260,7 +260,7 @@ func TestAbandon_SendsNothingAndTheLeaseRunsOut(t *testing.T) {
 func TestDo_ReleasesWhateverBecomesOfTheFunction(t *testing.T) {
 	t.Parallel()
 	sc := solo.scene(t)
-	s := sc.newSession(time.Minute)
+	s := sc.newSession(4 * time.Minute)
 	mine := errors.New("mine")
 	held := func(fn func(ctx context.Context, g *leasehold.Grant) error) (err error, panicked any) {
 		defer func() { panicked = recover() }()
@@ -289,10 +289,11 @@ func TestDo_ReleasesWhateverBecomesOfTheFunction(t *testing.T) {
 		if err := sc.Delete(within(t), g.Key()); err != nil {
 			t.Error(err)
 		}
-		<-ctx.Done()
-		return context.Cause(ctx)
+		await(t, "the function's context ends", ctx.Done())
+		wantErr(t, "the context's cause", context.Cause(ctx), leasehold.ErrRevoked)
+		return mine
 	})
-	wantErr(t, "Do", err, leasehold.ErrRevoked)
+	wantErr(t, "Do", err, leasehold.ErrRevoked, mine)
 	// It ends with the caller's context too, and the release goes out all the same.
 	ctx, cancel := context.WithCancel(t.Context())
 	err = s.Do(ctx, "name", func(ctx context.Context, g *leasehold.Grant) error {

@@ -197,7 +197,7 @@ func TestClient_OpensSessionsWithBackoff(t *testing.T) {
 	sc := solo.scene(t)
 	probe := newProbe()
 	cl := probe.client(sc)
-	c := sc.pool(cl, 9*time.Second)
+	c := sc.pool(cl, 30*time.Second)
 	eachLink(cl, (*leaseholdtest.Link).Refuse)
 	defer cl.Heal()
 	const length = 4 * time.Second
@@ -351,4 +351,32 @@ func inParallel(n int, f func(i int)) {
 		})
 	}
 	wg.Wait()
+}
+
+// A session that a pool has handed out stays open for whoever has it, although the pool has room elsewhere.
+func TestClient_DoesNotCloseASessionThatItHandedOut(t *testing.T) {
+	t.Parallel()
+	sc := solo.scene(t)
+	c := sc.pool(sc.Client(t), time.Minute)
+	grants := lockMany(t, c, 300) // on two leases
+	s, err := c.Session(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var here, elsewhere []*leasehold.Grant
+	for _, g := range grants {
+		if g.Session() == s {
+			here = append(here, g)
+		} else {
+			elsewhere = append(elsewhere, g)
+		}
+	}
+	for _, g := range append(elsewhere[1:], here...) { // one after the other, the session's last
+		mustRelease(t, g)
+	}
+	if !s.Valid() {
+		t.Fatalf("the session was closed: %v", s.Err())
+	}
+	mustRelease(t, mustLock(t, s, "name"))
+	mustRelease(t, elsewhere[0])
 }

@@ -56,8 +56,8 @@ func TestGrant_FirstCheckAfterTheProcessStoodStillSaysNo(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	next := mustLock(t, sc.newSession(15*time.Second), "name") // the child's lease has run out
-	time.Sleep(childTTL)                                       // a gap that the child will notice, from whenever it stood still
+	next := mustLock(t, sc.newSession(time.Minute), "name") // the child's lease has run out
+	time.Sleep(childTTL)                                    // a gap that the child will notice, from whenever it stood still
 	token, err := leasehold.ParseToken(held[1])
 	if err != nil || next.Token() <= token {
 		t.Errorf("token %v after %q: %v", next.Token(), held[1], err)
