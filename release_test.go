@@ -262,11 +262,11 @@ func TestDo_ReleasesWhateverBecomesOfTheFunction(t *testing.T) {
 	sc := solo.scene(t)
 	s := sc.newSession(4 * time.Minute)
 	mine := errors.New("mine")
-	held := func(fn func(ctx context.Context, g *leasehold.Grant) error) (err error, panicked any) {
+	held := func(fn func(ctx context.Context, g *leasehold.Grant) error) (panicked any, err error) {
 		defer func() { panicked = recover() }()
-		return s.Do(within(t), "name", fn), nil
+		return nil, s.Do(within(t), "name", fn)
 	}
-	err, panicked := held(func(ctx context.Context, g *leasehold.Grant) error {
+	panicked, err := held(func(ctx context.Context, g *leasehold.Grant) error {
 		if carried, ok := leasehold.FromContext(ctx); !ok || carried != g || !g.Valid() {
 			t.Errorf("the context carries %v, %v; valid: %v", carried, ok, g.Valid())
 		}
@@ -276,16 +276,16 @@ func TestDo_ReleasesWhateverBecomesOfTheFunction(t *testing.T) {
 		t.Errorf("got %v, %v", err, panicked)
 	}
 	sc.NoKeys(t, sc.prefix)
-	if err, _ := held(func(context.Context, *leasehold.Grant) error { return mine }); !errors.Is(err, mine) {
+	if _, err := held(func(context.Context, *leasehold.Grant) error { return mine }); !errors.Is(err, mine) {
 		t.Errorf("got %v, want the function's error", err)
 	}
 	sc.NoKeys(t, sc.prefix)
-	if _, panicked := held(func(context.Context, *leasehold.Grant) error { panic("oops") }); panicked != "oops" {
+	if panicked, _ := held(func(context.Context, *leasehold.Grant) error { panic("oops") }); panicked != "oops" {
 		t.Errorf("panicked with %v", panicked)
 	}
 	sc.NoKeys(t, sc.prefix)
 	// The function's context ends with the grant, for the grant's reason, and Do tells it.
-	err, _ = held(func(ctx context.Context, g *leasehold.Grant) error {
+	_, err = held(func(ctx context.Context, g *leasehold.Grant) error {
 		if err := sc.Delete(within(t), g.Key()); err != nil {
 			t.Error(err)
 		}
