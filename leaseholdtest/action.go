@@ -65,80 +65,118 @@ const bestEffort = time.Second
 // actions lists every action, in the order in which a generator draws them: a change of it changes what a seed stands
 // for.
 var actions = []actionSpec{
-	{action: ActKill, operands: []operand{opMember}, ends: ActRestart, members: 1, downs: true, run: func(ctx context.Context, p *player, s Step) error {
-		return p.member(s.Member).Kill(ctx)
-	}},
-	{action: ActStop, operands: []operand{opMember}, ends: ActRestart, members: 1, downs: true, run: func(ctx context.Context, p *player, s Step) error {
-		return p.member(s.Member).Stop(ctx)
-	}},
-	{action: ActRestart, operands: []operand{opMember}, repair: true, run: func(ctx context.Context, p *player, s Step) error {
-		_, err := p.member(s.Member).restart(ctx)
-		return err
-	}},
-	{action: ActPause, operands: []operand{opMember}, ends: ActResume, members: 1, downs: true, run: func(_ context.Context, p *player, s Step) error {
-		p.member(s.Member).Pause()
-		return nil
-	}},
-	{action: ActResume, operands: []operand{opMember}, repair: true, run: func(_ context.Context, p *player, s Step) error {
-		p.member(s.Member).Resume()
-		return nil
-	}},
-	{action: ActIsolate, operands: []operand{opMember}, ends: ActRejoin, members: 3, downs: true, run: func(_ context.Context, p *player, s Step) error {
-		p.cluster.Isolate(p.member(s.Member))
-		return nil
-	}},
-	{action: ActRejoin, operands: []operand{opMember}, repair: true, run: func(_ context.Context, p *player, s Step) error {
-		p.cluster.Rejoin(p.member(s.Member))
-		return nil
-	}},
-	{action: ActCut, operands: []operand{opMember, opOther}, ends: ActMend, members: 3, downs: true, run: func(_ context.Context, p *player, s Step) error {
-		p.cluster.Cut(p.member(s.Member), p.member(s.Other))
-		return nil
-	}},
-	{action: ActCutOneWay, operands: []operand{opMember, opOther}, ends: ActMend, members: 3, downs: true, run: func(_ context.Context, p *player, s Step) error {
-		p.cluster.CutOneWay(p.member(s.Member), p.member(s.Other))
-		return nil
-	}},
-	{action: ActMend, operands: []operand{opMember, opOther}, repair: true, run: func(_ context.Context, p *player, s Step) error {
-		p.cluster.Mend(p.member(s.Member), p.member(s.Other))
-		return nil
-	}},
-	{action: ActLead, operands: []operand{opMember}, members: 3, run: func(ctx context.Context, p *player, s Step) error {
-		ctx, cancel := context.WithTimeout(ctx, bestEffort)
-		defer cancel()
-		_ = p.cluster.MoveLeader(ctx, p.member(s.Member)) // other faults may be in its way
-		return nil
-	}},
-	{action: ActCompact, members: 1, run: func(ctx context.Context, p *player, _ Step) error {
-		ctx, cancel := context.WithTimeout(ctx, bestEffort)
-		defer cancel()
-		_, _ = p.cluster.Compact(ctx) // other faults may be in its way
-		return nil
-	}},
-	{action: ActHold, operands: []operand{opClient, opMember, opDir}, ends: ActHeal, members: 1, run: onLink(func(l *Link, s Step) {
-		l.Hold(s.Dir)
-	})},
-	{action: ActBlackhole, operands: []operand{opClient, opMember, opDir}, ends: ActHeal, members: 1, run: onLink(func(l *Link, s Step) {
-		l.Blackhole(s.Dir)
-	})},
-	{action: ActDelay, operands: []operand{opClient, opMember, opDir, opDelay, opJitter}, ends: ActHeal, members: 1, run: onLink(func(l *Link, s Step) {
-		l.Delay(s.Dir, s.Delay, s.Jitter)
-	})},
-	{action: ActLimit, operands: []operand{opClient, opMember, opDir, opRate}, ends: ActHeal, members: 1, run: onLink(func(l *Link, s Step) {
-		l.Limit(s.Dir, s.Rate)
-	})},
-	{action: ActRefuse, operands: []operand{opClient, opMember}, ends: ActHeal, members: 1, run: onLink(func(l *Link, _ Step) {
-		l.Refuse()
-	})},
-	{action: ActReset, operands: []operand{opClient, opMember}, members: 1, run: onLink(func(l *Link, _ Step) {
-		l.Reset()
-	})},
-	{action: ActHeal, operands: []operand{opClient, opMember}, repair: true, run: onLink(func(l *Link, _ Step) {
-		l.Heal()
-	})},
+	{
+		action: ActKill, operands: onMember, ends: ActRestart, members: 1, downs: true,
+		run: func(ctx context.Context, p *player, s Step) error { return p.member(s.Member).Kill(ctx) },
+	},
+	{
+		action: ActStop, operands: onMember, ends: ActRestart, members: 1, downs: true,
+		run: func(ctx context.Context, p *player, s Step) error { return p.member(s.Member).Stop(ctx) },
+	},
+	{
+		action: ActRestart, operands: onMember, repair: true,
+		run: func(ctx context.Context, p *player, s Step) error {
+			_, err := p.member(s.Member).restart(ctx)
+			return err
+		},
+	},
+	{
+		action: ActPause, operands: onMember, ends: ActResume, members: 1, downs: true,
+		run: atOnce(func(p *player, s Step) { p.member(s.Member).Pause() }),
+	},
+	{
+		action: ActResume, operands: onMember, repair: true,
+		run: atOnce(func(p *player, s Step) { p.member(s.Member).Resume() }),
+	},
+	{
+		action: ActIsolate, operands: onMember, ends: ActRejoin, members: 3, downs: true,
+		run: atOnce(func(p *player, s Step) { p.cluster.Isolate(p.member(s.Member)) }),
+	},
+	{
+		action: ActRejoin, operands: onMember, repair: true,
+		run: atOnce(func(p *player, s Step) { p.cluster.Rejoin(p.member(s.Member)) }),
+	},
+	{
+		action: ActCut, operands: onPair, ends: ActMend, members: 3, downs: true,
+		run: atOnce(func(p *player, s Step) { p.cluster.Cut(p.member(s.Member), p.member(s.Other)) }),
+	},
+	{
+		action: ActCutOneWay, operands: onPair, ends: ActMend, members: 3, downs: true,
+		run: atOnce(func(p *player, s Step) { p.cluster.CutOneWay(p.member(s.Member), p.member(s.Other)) }),
+	},
+	{
+		action: ActMend, operands: onPair, repair: true,
+		run: atOnce(func(p *player, s Step) { p.cluster.Mend(p.member(s.Member), p.member(s.Other)) }),
+	},
+	{
+		action: ActLead, operands: onMember, members: 3,
+		run: ifPossible(func(ctx context.Context, p *player, s Step) error {
+			return p.cluster.MoveLeader(ctx, p.member(s.Member))
+		}),
+	},
+	{
+		action: ActCompact, members: 1,
+		run: ifPossible(func(ctx context.Context, p *player, _ Step) error {
+			_, err := p.cluster.Compact(ctx)
+			return err
+		}),
+	},
+	{
+		action: ActHold, operands: []operand{opClient, opMember, opDir}, ends: ActHeal, members: 1,
+		run: onLink(func(l *Link, s Step) { l.Hold(s.Dir) }),
+	},
+	{
+		action: ActBlackhole, operands: []operand{opClient, opMember, opDir}, ends: ActHeal, members: 1,
+		run: onLink(func(l *Link, s Step) { l.Blackhole(s.Dir) }),
+	},
+	{
+		action: ActDelay, operands: []operand{opClient, opMember, opDir, opDelay, opJitter}, ends: ActHeal, members: 1,
+		run: onLink(func(l *Link, s Step) { l.Delay(s.Dir, s.Delay, s.Jitter) }),
+	},
+	{
+		action: ActLimit, operands: []operand{opClient, opMember, opDir, opRate}, ends: ActHeal, members: 1,
+		run: onLink(func(l *Link, s Step) { l.Limit(s.Dir, s.Rate) }),
+	},
+	{
+		action: ActRefuse, operands: []operand{opClient, opMember}, ends: ActHeal, members: 1,
+		run: onLink(func(l *Link, _ Step) { l.Refuse() }),
+	},
+	{
+		action: ActReset, operands: []operand{opClient, opMember}, members: 1,
+		run: onLink(func(l *Link, _ Step) { l.Reset() }),
+	},
+	{
+		action: ActHeal, operands: []operand{opClient, opMember}, repair: true,
+		run: onLink(func(l *Link, _ Step) { l.Heal() }),
+	},
 }
 
-// onLink runs f on the link of the step's client to the step's member, if the client connects to it.
+// What many actions are about.
+var (
+	onMember = []operand{opMember}
+	onPair   = []operand{opMember, opOther}
+)
+
+// atOnce is for actions that neither wait nor fail.
+func atOnce(f func(*player, Step)) func(context.Context, *player, Step) error {
+	return func(_ context.Context, p *player, s Step) error {
+		f(p, s)
+		return nil
+	}
+}
+
+// ifPossible is for actions that need a quorum, which other faults may have taken: they get a bounded time, and may
+// fail.
+func ifPossible(f func(context.Context, *player, Step) error) func(context.Context, *player, Step) error {
+	return func(ctx context.Context, p *player, s Step) error {
+		ctx, cancel := context.WithTimeout(ctx, bestEffort)
+		defer cancel()
+		_ = f(ctx, p, s)
+		return nil
+	}
+}
+
+// onLink is for actions on the link of the step's client to the step's member, if the client connects to it.
 func onLink(f func(*Link, Step)) func(context.Context, *player, Step) error {
 	return func(_ context.Context, p *player, s Step) error {
 		if l := p.clients[s.Client].Link(p.member(s.Member)); l != nil {

@@ -93,7 +93,8 @@ func untilGone(ctx context.Context, cl *clientv3.Client, prefix string) ([]strin
 	if len(left) == 0 {
 		return nil, nil
 	}
-	for w := range cl.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1)) {
+	since := clientv3.WithRev(r.Header.Revision + 1)
+	for w := range cl.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), since) {
 		if err := w.Err(); err != nil {
 			return left, err
 		}

@@ -93,12 +93,13 @@ func (u User) add(ctx context.Context, cl *clientv3.Client) error {
 	if _, err := cl.RoleAdd(ctx, u.Name); err != nil {
 		return err
 	}
+	readWrite := clientv3.PermissionType(clientv3.PermReadWrite)
 	for _, p := range u.Prefixes {
 		from, end := p, clientv3.GetPrefixRangeEnd(p)
 		if p == "" {
 			from, end = "\x00", "\x00" // all keys
 		}
-		if _, err := cl.RoleGrantPermission(ctx, u.Name, from, end, clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+		if _, err := cl.RoleGrantPermission(ctx, u.Name, from, end, readWrite); err != nil {
 			return err
 		}
 	}

@@ -66,6 +66,9 @@ func (c *Cluster) ClientWith(t testing.TB, o ClientOptions) *Client {
 // NewClient returns a client. The caller should close it; the cluster's Close does otherwise.
 func (c *Cluster) NewClient(o ClientOptions) (*Client, error) {
 	cl := &Client{cluster: c, links: make([]*Link, len(c.members))}
+	if err := o.check(c); err != nil {
+		return nil, fmt.Errorf("leaseholdtest: new client: %w", err)
+	}
 	var endpoints []string
 	for _, m := range o.members(c) {
 		l, err := m.newClientLink()
@@ -74,7 +77,7 @@ func (c *Cluster) NewClient(o ClientOptions) (*Client, error) {
 			return nil, fmt.Errorf("leaseholdtest: new client: %w", err)
 		}
 		cl.links[m.index] = l
-		endpoints = append(endpoints, "http://"+l.addr())
+		endpoints = append(endpoints, l.url())
 	}
 	var err error
 	if cl.Client, err = clientv3.New(o.config(c, endpoints)); err != nil {
@@ -106,6 +109,9 @@ func (c *Cluster) DirectClient(t testing.TB) *clientv3.Client {
 // NewDirectClient returns a client that connects straight to the members, past all faults and pauses. The caller
 // must close it before the cluster.
 func (c *Cluster) NewDirectClient(o ClientOptions) (*clientv3.Client, error) {
+	if err := o.check(c); err != nil {
+		return nil, fmt.Errorf("leaseholdtest: new direct client: %w", err)
+	}
 	var endpoints []string
 	for _, m := range o.members(c) {
 		endpoints = append(endpoints, m.Endpoint())
@@ -115,6 +121,16 @@ func (c *Cluster) NewDirectClient(o ClientOptions) (*clientv3.Client, error) {
 		return nil, fmt.Errorf("leaseholdtest: new direct client: %w", err)
 	}
 	return cl, nil
+}
+
+// check refuses members that are not the cluster's, or named twice.
+func (o ClientOptions) check(c *Cluster) error {
+	for i, m := range o.Members {
+		if m == nil || m.cluster != c || slices.Contains(o.Members[:i], m) {
+			return fmt.Errorf("entry %d of Members: want each member of this cluster once at most", i)
+		}
+	}
+	return nil
 }
 
 func (o ClientOptions) members(c *Cluster) []*Member {
@@ -139,7 +155,21 @@ func (o ClientOptions) config(c *Cluster, endpoints []string) clientv3.Config {
 }
 
 // Link is the client's path to m; nil if the client does not connect to m.
-func (cl *Client) Link(m *Member) *Link { return cl.links[m.index] }
+func (cl *Client) Link(m *Member) *Link {
+	if m == nil || m.cluster != cl.cluster {
+		return nil
+	}
+	return cl.links[m.index]
+}
+
+// Endpoint is the URL at which the client finds m, one of its Endpoints; "" if the client does not connect to m.
+func (cl *Client) Endpoint(m *Member) string {
+	l := cl.Link(m)
+	if l == nil {
+		return ""
+	}
+	return l.url()
+}
 
 // Links are the client's paths to all the members that it connects to, in the order of the members.
 func (cl *Client) Links() []*Link {

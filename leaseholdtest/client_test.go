@@ -18,20 +18,20 @@ func TestClient_FaultsConcernOneClientAndOneMember(t *testing.T) {
 	faulty, healthy, direct := c.Client(t), c.Client(t), c.DirectClient(t)
 	only := c.Member(1)
 	faulty.Link(only).Blackhole(leaseholdtest.Both)
-	ask := func(cl *clientv3.Client, m int) <-chan error {
+	ask := func(cl *clientv3.Client, endpoint string) <-chan error {
 		done := make(chan error, 1)
 		ctx := within(t, long)
 		go func() {
-			_, err := cl.Status(ctx, cl.Endpoints()[m])
+			_, err := cl.Status(ctx, endpoint)
 			done <- err
 		}()
 		return done
 	}
-	silent := ask(faulty.Client, 1)
-	must(t, <-ask(faulty.Client, 0))
-	must(t, <-ask(faulty.Client, 2))
-	must(t, <-ask(healthy.Client, 1))
-	must(t, <-ask(direct, 1))
+	silent := ask(faulty.Client, faulty.Endpoint(only))
+	must(t, <-ask(faulty.Client, faulty.Endpoint(c.Member(0))))
+	must(t, <-ask(faulty.Client, faulty.Endpoint(c.Member(2))))
+	must(t, <-ask(healthy.Client, healthy.Endpoint(only)))
+	must(t, <-ask(direct, only.Endpoint()))
 	pending(t, silent, "a question to a member behind a black hole")
 	faulty.Heal()
 	must(t, <-silent)
@@ -43,10 +43,21 @@ func TestClient_ConnectsToTheChosenMembersOnly(t *testing.T) {
 	if n := len(cl.Endpoints()); n != 1 || len(cl.Links()) != 1 {
 		t.Errorf("%d endpoints and %d links, want one", n, len(cl.Links()))
 	}
-	if cl.Link(c.Member(0)) != nil {
-		t.Error("a link to a member that the client does not know")
+	stranger := leaseholdtest.Start(t, leaseholdtest.Options{}).Member(0)
+	for _, m := range []*leaseholdtest.Member{c.Member(0), c.Member(3), stranger, nil} {
+		if cl.Link(m) != nil || cl.Endpoint(m) != "" {
+			t.Errorf("a link to %v, which the client does not know", m)
+		}
 	}
-	r, err := cl.Status(within(t, long), cl.Endpoints()[0])
+	for _, bad := range [][]*leaseholdtest.Member{{stranger}, {nil}, {c.Member(0), c.Member(0)}} {
+		if _, err := c.NewClient(leaseholdtest.ClientOptions{Members: bad}); err == nil {
+			t.Errorf("made a client of members %v", bad)
+		}
+		if _, err := c.NewDirectClient(leaseholdtest.ClientOptions{Members: bad}); err == nil {
+			t.Errorf("made a direct client of members %v", bad)
+		}
+	}
+	r, err := cl.Status(within(t, long), cl.Endpoint(c.Member(2)))
 	must(t, err)
 	if r.Header.MemberId != c.Member(2).ID() {
 		t.Errorf("member %x answered, want %x", r.Header.MemberId, c.Member(2).ID())

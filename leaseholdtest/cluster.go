@@ -110,8 +110,13 @@ func startOnce(ctx context.Context, o Options) (_ *Cluster, err error) {
 // Members are the cluster's members, running or not, in a fixed order.
 func (c *Cluster) Members() []*Member { return slices.Clone(c.members) }
 
-// Member is the member with the given index, from 0.
-func (c *Cluster) Member(index int) *Member { return c.members[index] }
+// Member is the member with the given index, from 0; nil if there is none.
+func (c *Cluster) Member(index int) *Member {
+	if index < 0 || index >= len(c.members) {
+		return nil
+	}
+	return c.members[index]
+}
 
 // Endpoints are the members' own client URLs, past all links.
 func (c *Cluster) Endpoints() []string {

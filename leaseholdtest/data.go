@@ -4,6 +4,7 @@ package leaseholdtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,9 +26,11 @@ func (c *Cluster) Save(ctx context.Context) (*Saved, error) {
 	c.saves++
 	s := &Saved{cluster: c, dir: filepath.Join(c.dir, "saved"+strconv.Itoa(c.saves)), token: c.token, auth: c.auth}
 	c.mu.Unlock()
-	err := c.whileDown(ctx, func(m *Member) { m.stop(false) }, func(m *Member) error {
-		return os.CopyFS(filepath.Join(s.dir, m.name), os.DirFS(m.dir))
-	}, (*Member).Running)
+	err := c.whileDown(ctx, downtime{
+		takeDown: func(m *Member) { m.stop(false) },
+		do:       func(m *Member) error { return os.CopyFS(filepath.Join(s.dir, m.name), os.DirFS(m.dir)) },
+		bringUp:  (*Member).Running,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("leaseholdtest: save: %w", err)
 	}
@@ -39,23 +42,28 @@ func (c *Cluster) Save(ctx context.Context) (*Saved, error) {
 // alive when the data was saved start again with their full term. The data can be used again.
 func (c *Cluster) Rollback(ctx context.Context, s *Saved) error {
 	if s.cluster != c {
-		return fmt.Errorf("leaseholdtest: roll back: the data is another cluster's")
+		return errors.New("leaseholdtest: roll back: the data is another cluster's")
 	}
 	c.become(s.token, s.auth)
-	err := c.whileDown(ctx, (*Member).kill, func(m *Member) error {
-		if err := os.RemoveAll(m.dir); err != nil {
-			return err
-		}
-		return os.CopyFS(m.dir, os.DirFS(filepath.Join(s.dir, m.name)))
-	}, always)
+	err := c.whileDown(ctx, downtime{
+		takeDown: (*Member).kill,
+		do: func(m *Member) error {
+			if err := os.RemoveAll(m.dir); err != nil {
+				return err
+			}
+			return os.CopyFS(m.dir, os.DirFS(filepath.Join(s.dir, m.name)))
+		},
+		bringUp: always,
+	})
 	if err != nil {
 		return fmt.Errorf("leaseholdtest: roll back: %w", err)
 	}
 	return nil
 }
 
-// Wipe kills all members and starts them again without data: a cluster that has lost its disks and was made anew
-// from the same configuration. Its clients see a cluster of the same id, at the same ports, whose revisions start again from 1.
+// Wipe kills all members and starts them again without data: a cluster that has lost its disks and was made anew from
+// the same configuration. Its clients see a cluster of the same id, at the same ports, whose revisions start again
+// from 1.
 func (c *Cluster) Wipe(ctx context.Context) error {
 	c.mu.Lock()
 	token := c.token
@@ -80,7 +88,11 @@ func (c *Cluster) Replace(ctx context.Context) error {
 
 func (c *Cluster) startAnew(ctx context.Context, token string) error {
 	c.become(token, false)
-	return c.whileDown(ctx, (*Member).kill, func(m *Member) error { return os.RemoveAll(m.dir) }, always)
+	return c.whileDown(ctx, downtime{
+		takeDown: (*Member).kill,
+		do:       func(m *Member) error { return os.RemoveAll(m.dir) },
+		bringUp:  always,
+	})
 }
 
 // become notes which cluster the members are to be from their next start, and whether it asks for a login.
@@ -90,13 +102,22 @@ func (c *Cluster) become(token string, auth bool) {
 	c.token, c.auth = token, auth
 }
 
-// whileDown takes all members down, runs f for each, brings those up that start says, and waits until they serve. Nobody
-// else can start or stop a member meanwhile. If f fails, the members stay down.
-func (c *Cluster) whileDown(ctx context.Context, takeDown func(*Member), f func(*Member) error, start func(*Member) bool) error {
+// downtime is what happens while all members are down.
+type downtime struct {
+	takeDown func(*Member)
+	do       func(*Member) error
+	bringUp  func(*Member) bool // asked before the member is taken down
+}
+
+func always(*Member) bool { return true }
+
+// whileDown takes all members down, does what is to be done for each, brings members up again and waits until they
+// serve. Nobody else can start or stop a member meanwhile. If something fails, the members stay down.
+func (c *Cluster) whileDown(ctx context.Context, d downtime) error {
 	if err := c.lockAll(ctx); err != nil {
 		return err
 	}
-	runs, err := c.whileDownLocked(takeDown, f, start)
+	runs, err := c.passLocked(d)
 	for _, m := range c.members {
 		m.unlock()
 	}
@@ -124,25 +145,25 @@ func (c *Cluster) lockAll(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) whileDownLocked(takeDown func(*Member), f func(*Member) error, start func(*Member) bool) ([]*server, error) {
-	starts := make([]bool, len(c.members))
+// passLocked is the downtime itself. It returns the new runs of those members that were brought up.
+func (c *Cluster) passLocked(d downtime) ([]*server, error) {
+	up := make([]bool, len(c.members))
 	for i, m := range c.members {
-		starts[i] = start(m)
+		up[i] = d.bringUp(m)
 	}
-	_ = c.eachMember(func(m *Member) error { takeDown(m); return nil })
-	for _, m := range c.members {
-		if err := f(m); err != nil {
-			return nil, err
-		}
+	err := c.eachMember(func(m *Member) error {
+		d.takeDown(m)
+		return d.do(m)
+	})
+	if err != nil {
+		return nil, err
 	}
 	runs := make([]*server, len(c.members))
-	err := c.eachMember(func(m *Member) (err error) {
-		if starts[m.index] {
+	err = c.eachMember(func(m *Member) (err error) {
+		if up[m.index] {
 			runs[m.index], err = m.launch()
 		}
 		return err
 	})
 	return runs, err
 }
-
-func always(*Member) bool { return true }

@@ -15,10 +15,10 @@
 //		leaseholdtest.Eventually(t, 10*time.Second, "the service works again", svc.Works)
 //	}
 //
-// The members are embedded etcd servers on loopback ports, with short ticks: a cluster of one starts in a tenth of a second, one
-// of three within a second, and leases of one second are granted as asked. [Start] ends with its test and leaves
-// no goroutine, no file and no open port. Programs use [StartCluster] and [Cluster.Close]. Nothing is logged unless
-// [Options.Logger] says so.
+// The members are embedded etcd servers on loopback ports, with short ticks: a cluster of one starts in a tenth of a
+// second, one of three within a second, and leases of one second are granted as asked. [Start] ends with its test and
+// leaves no goroutine, no file and no open port. Programs use [StartCluster] and [Cluster.Close]. Nothing is logged
+// unless [Options.Logger] says so.
 //
 // # What it is not
 //
@@ -42,19 +42,19 @@
 //	link.Refuse()                       // RST, and again for each new connection
 //	link.Heal()
 //
-// [Link.Hold] is an outage that TCP survives: afterwards the bytes are delivered. [Link.Blackhole] is one
-// that it does not: afterwards, connections that lost bytes are reset. Under both, a new connection is accepted and
-// then silent. [Link.Stats] counts what was delivered, held and lost: tests wait for it with [Eventually] instead of sleeping.
+// [Link.Hold] is an outage that TCP survives: afterwards the bytes are delivered. [Link.Blackhole] is one that it does
+// not: afterwards, connections that lost bytes are reset. Under both, a new connection is accepted and then silent.
+// [Link.Stats] counts what was delivered, held and lost: tests wait for it with [Eventually] instead of sleeping.
 //
-// A client from [Cluster.DirectClient] goes past all that, and so does the operator, whose methods take things away behind a
-// service's back: [Cluster.RevokeLease], [Cluster.Delete], [Cluster.Overwrite], [Cluster.Compact].
+// A client from [Cluster.DirectClient] goes past all that, and so does the operator, whose methods take things away
+// behind a service's back: [Cluster.RevokeLease], [Cluster.Delete], [Cluster.Overwrite], [Cluster.Compact].
 //
 // # The cluster
 //
 //   - Members: [Member.Stop], [Member.Kill], [Member.Restart] with the same data and ports, [Member.Pause].
 //   - The leader: [Cluster.WaitLeader], [Cluster.MoveLeader], [Cluster.IsolateLeader].
-//   - Partitions: [Cluster.Cut] and [Cluster.CutOneWay] for any pair, [Cluster.Isolate], [Cluster.LoseQuorum]. A cut stops all
-//     that goes from one member to another, lease renewals that a follower forwards included.
+//   - Partitions: [Cluster.Cut] and [Cluster.CutOneWay] for any pair, [Cluster.Isolate], [Cluster.LoseQuorum]. A cut
+//     stops all that goes from one member to another, lease renewals that a follower forwards included.
 //   - The past: [Cluster.Save] and [Cluster.Rollback], [Cluster.Wipe], and [Cluster.Replace] by another cluster,
 //     all under live clients.
 //   - Accounts: [Cluster.EnableAuth] with users that are kept to their prefixes; [Options.AuthTokenTTL].

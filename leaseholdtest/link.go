@@ -40,8 +40,8 @@ type Fault struct {
 func (f Fault) blocks() bool { return f.Hold || f.Swallow }
 
 // Link is the path from one client, or one member, to one member: a TCP proxy on the loopback interface. All
-// connections on the path share the link and its faults, which can be changed at any time and take effect at once, also for
-// bytes on their way. A link passes everything on until it is told otherwise.
+// connections on the path share the link and its faults, which can be changed at any time and take effect at once,
+// also for bytes on their way. A link passes everything on until it is told otherwise.
 //
 // While its member is down, a link answers as the dead member's machine would: it resets connections, unless a
 // fault keeps that from being heard.
@@ -95,6 +95,9 @@ func newPeerLink(target netip.AddrPort) *Link {
 
 // addr is where a client finds the link.
 func (l *Link) addr() string { return l.listener.Addr().String() }
+
+// url is addr as an endpoint of a client.
+func (l *Link) url() string { return "http://" + l.addr() }
 
 // Set replaces the fault of the given directions.
 func (l *Link) Set(d Direction, f Fault) {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"syscall"
@@ -272,6 +271,41 @@ func TestLink_DownMemberResets(t *testing.T) {
 	hear(t, conn, "after")
 }
 
+// A member that ends the connection in order and then is gone resets a client that goes on sending.
+func TestLink_SenderLearnsThatTheMemberIsGone(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	l, err := newLink(ln.Addr().(*net.TCPAddr).AddrPort())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	conn, err := net.Dial("tcp", l.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	member, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = member.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Fatalf("heard %d bytes, %v: want the end", n, err)
+	}
+	for err = nil; err == nil; {
+		_, err = conn.Write([]byte("anybody there?"))
+	}
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		t.Errorf("sending went on for %v", patience)
+	}
+	Eventually(t, patience, "the connection is forgotten", func() bool { return l.Stats().Open == 0 })
+}
+
 func TestLink_FrozenTwiceThawsAtTheSecond(t *testing.T) {
 	e := newEcho(t)
 	conn := e.dial(t)
@@ -316,79 +350,4 @@ func TestLink_BandwidthBoundsTheRate(t *testing.T) {
 	if took := time.Since(begin); took < 440*time.Millisecond {
 		t.Errorf("10,000 bytes at 20,000 a second took %v", took)
 	}
-}
-
-// Whatever happens on the way, bytes arrive in order and unchanged unless the connection is reset.
-func TestLink_StreamSurvivesChangingFaults(t *testing.T) {
-	e := newEcho(t)
-	conn := e.dial(t)
-	data := make([]byte, 3*maxHeld)
-	for i := range data {
-		data[i] = byte(rand.Uint32())
-	}
-	var wg sync.WaitGroup
-	done := make(chan struct{})
-	wg.Go(func() {
-		defer func() { _ = conn.CloseWrite() }()
-		if _, err := conn.Write(data); err != nil {
-			t.Errorf("send: %v", err)
-		}
-	})
-	wg.Go(func() {
-		tick := time.NewTicker(2 * time.Millisecond)
-		defer tick.Stop()
-		faults := []Fault{
-			{},
-			{Delay: time.Millisecond, Jitter: 5 * time.Millisecond},
-			{Bandwidth: 50 << 20},
-			{Hold: true},
-			{Jitter: 3 * time.Millisecond, Bandwidth: 100 << 20},
-		}
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				e.Set([]Direction{Up, Down, Both}[i%3], faults[i%len(faults)])
-				if i%7 == 0 {
-					e.Heal()
-				}
-			}
-		}
-	})
-	_ = conn.SetReadDeadline(time.Now().Add(2 * patience))
-	got, err := io.ReadAll(conn)
-	close(done)
-	wg.Wait()
-	if err != nil || !bytes.Equal(got, data) {
-		t.Errorf("%d bytes came back, %v: want the %d that were sent", len(got), err, len(data))
-	}
-}
-
-func TestLink_HoldMakesAnEndlessSenderWait(t *testing.T) {
-	e := newEcho(t)
-	conn := e.dial(t)
-	send(t, conn, "x")
-	hear(t, conn, "x")
-	e.Hold(Up)
-	_ = conn.SetWriteDeadline(time.Now().Add(patience))
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer close(stop)
-		_, _ = conn.Write(make([]byte, 8*maxHeld)) // ends with the link
-	})
-	Eventually(t, patience, "the link is full", func() bool { return e.Stats().Held[up] > maxHeld })
-	timer := time.NewTimer(quiet)
-	defer timer.Stop()
-	select {
-	case <-stop:
-		t.Error("the sender did not have to wait")
-	case <-timer.C:
-	}
-	if held := e.Stats().Held[up]; held > maxHeld+readSize {
-		t.Errorf("%d bytes are held, want at most %d", held, maxHeld+readSize)
-	}
-	e.close()
-	wg.Wait()
 }

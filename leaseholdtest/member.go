@@ -7,19 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/storage/wal"
-	"google.golang.org/grpc"
 )
-
-// graceful bounds how long a stopping member waits for calls that it is working on. Streams never end by themselves.
-const graceful = 300 * time.Millisecond
 
 // Member is one etcd server of a [Cluster]. It keeps its name, its ports and its data over stops and starts.
 type Member struct {
@@ -33,23 +24,13 @@ type Member struct {
 
 	// life is held by whoever starts or stops the member: a lock that can be waited for with a context.
 	life chan struct{}
-	// server is set while the member runs. Only the holder of life writes it.
+	// server is set while the member runs. Only the holder of life writes it, under mu, together with the links' state.
 	server atomic.Pointer[server]
 	id     atomic.Uint64 // of the last start
 
 	mu     sync.Mutex
 	links  map[*Link]struct{} // of clients, to this member
 	paused bool
-}
-
-// Members preallocate two segments of their log, of 64 MB each by default: more than a test writes, and memory where
-// temporary files are kept in memory.
-func init() { wal.SegmentSizeBytes = 4 << 20 }
-
-// server is one run of a member.
-type server struct {
-	etcd *embed.Etcd
-	grpc atomic.Pointer[grpc.Server] // nil until the member serves
 }
 
 func newMember(c *Cluster, index int) (*Member, error) {
@@ -86,8 +67,13 @@ func (m *Member) Index() int { return m.index }
 // Name is the member's name in etcd, "m0" for the first.
 func (m *Member) Name() string { return m.name }
 
-// String returns the name.
-func (m *Member) String() string { return m.name }
+// String returns the name; "<nil>" of no member.
+func (m *Member) String() string {
+	if m == nil {
+		return "<nil>"
+	}
+	return m.name
+}
 
 // ID is the member's id in etcd, as of its last start.
 func (m *Member) ID() uint64 { return m.id.Load() }
@@ -104,8 +90,8 @@ func (m *Member) Leads() bool {
 	return s != nil && s.etcd.Server.Leader() == s.etcd.Server.MemberID()
 }
 
-// Restart starts the member with its data and ports as before, after a [Member.Stop] if it is running, and waits
-// until it serves clients, for which it needs a quorum. If the context ends first, the member is left running. Members that
+// Restart starts the member with its data and ports as before, after a [Member.Stop] if it is running, and waits until
+// it serves clients, for which it needs a quorum. If the context ends first, the member is left running. Members that
 // need each other for a quorum must be started together, by [Cluster.RestartAll].
 func (m *Member) Restart(ctx context.Context) error {
 	s, err := m.restart(ctx)
@@ -151,61 +137,9 @@ func (m *Member) start(ctx context.Context) (*server, error) {
 	return m.launch()
 }
 
-// launch starts the server. The caller holds life.
-func (m *Member) launch() (*server, error) {
-	s := &server{}
-	e, err := embed.StartEtcd(m.config(s))
-	if err != nil {
-		return nil, err
-	}
-	s.etcd = e
-	m.id.Store(uint64(e.Server.MemberID()))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.server.Store(s)
-	m.eachLinkLocked(func(l *Link) { l.setDown(false) })
-	return s, nil
-}
-
-func (m *Member) config(s *server) *embed.Config {
-	cfg := m.cluster.opts.embedConfig()
-	cfg.Name = m.name
-	cfg.Dir = m.dir
-	cfg.ListenClientUrls = []url.URL{m.client.url("http")}
-	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
-	cfg.AdvertisePeerUrls = []url.URL{m.advertised()}
-	cfg.ListenPeerUrls = []url.URL{m.peer.url(m.peerScheme())}
-	cfg.InitialCluster, cfg.InitialClusterToken = m.cluster.initialCluster()
-	cfg.SocketOpts.ReusePort = reusePort
-	if m.gate != nil {
-		cfg.PeerTLSInfo = m.cluster.tls.info(m.index)
-	}
-	// The gRPC server is not reachable otherwise, and a kill must end it without its goodbyes.
-	cfg.ServiceRegister = func(g *grpc.Server) { s.grpc.Store(g) }
-	if m.cluster.opts.Configure != nil {
-		m.cluster.opts.Configure(m.index, cfg)
-	}
-	return cfg
-}
-
-func (m *Member) peerScheme() string {
-	if m.gate != nil {
-		return "https"
-	}
-	return "http"
-}
-
-// advertised is the URL at which the other members find this one.
-func (m *Member) advertised() url.URL {
-	if m.gate != nil {
-		return url.URL{Scheme: "https", Host: m.gate.listener.Addr().String()}
-	}
-	return m.peer.url("http")
-}
-
 // Stop stops the member in order: it finishes the calls it is working on, hands leadership over if it leads, and
-// closes its data. A leader that finds nobody to hand over to looks for some seconds. Stopping a member that does not run is
-// no error. See [Cluster.StopAll] to stop all.
+// closes its data. A leader that finds nobody to hand over to looks for some seconds. Stopping a member that does not
+// run is no error. See [Cluster.StopAll] to stop all.
 func (m *Member) Stop(ctx context.Context) error {
 	if err := m.lock(ctx); err != nil {
 		return fmt.Errorf("leaseholdtest: stop %s: %w", m, err)
@@ -215,9 +149,9 @@ func (m *Member) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the member as nearly as an embedded server can be killed: all connections are reset at once, calls are
-// not finished, leadership is not handed over. Its files are closed in order all the same: nothing that it has written is lost.
-// Killing a member that does not run is no error.
+// Kill ends the member as nearly as an embedded server can be killed: all connections are reset at once, calls are not
+// finished, leadership is not handed over. Its files are closed in order all the same: nothing that it has written is
+// lost. Killing a member that does not run is no error.
 func (m *Member) Kill(ctx context.Context) error {
 	if err := m.lock(ctx); err != nil {
 		return fmt.Errorf("leaseholdtest: kill %s: %w", m, err)
@@ -225,54 +159,6 @@ func (m *Member) Kill(ctx context.Context) error {
 	defer m.unlock()
 	m.kill()
 	return nil
-}
-
-// stop is Stop for the holder of life, with or without an attempt to hand leadership over.
-func (m *Member) stop(handOver bool) {
-	s := m.server.Load()
-	if s == nil {
-		return
-	}
-	if g := s.grpc.Load(); g != nil {
-		timer := time.AfterFunc(graceful, g.Stop) // which makes GracefulStop return
-		g.GracefulStop()
-		timer.Stop()
-	}
-	if handOver {
-		s.etcd.Server.Stop()
-	} else {
-		s.etcd.Server.HardStop()
-	}
-	m.end(s)
-}
-
-// kill is Kill for the holder of life.
-func (m *Member) kill() {
-	s := m.server.Load()
-	if s == nil {
-		return
-	}
-	m.setDown()
-	if g := s.grpc.Load(); g != nil {
-		g.Stop()
-	}
-	s.etcd.Server.HardStop()
-	m.end(s)
-}
-
-// end closes what is left of a server that has stopped serving.
-func (m *Member) end(s *server) {
-	// The member's listeners wait for connections that have not said anything yet; reset those.
-	m.setDown()
-	// Close waits forever for a server that has never served, unless that server has been stopped before; both callers did.
-	s.etcd.Close()
-	m.server.Store(nil)
-}
-
-func (m *Member) setDown() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.eachLinkLocked(func(l *Link) { l.setDown(true) })
 }
 
 // close kills the member for good and gives everything back.

@@ -69,8 +69,9 @@ func (c *Cluster) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return keys, err
 }
 
-// Compact removes the history before the present revision, which it returns: watches and reads of older revisions
-// fail from now on. It returns when the history is gone from the disk. Compacting twice without a write in between is no error.
+// Compact removes the history before the present revision, which it returns: watches and reads of older revisions fail
+// from now on. It returns when the history is gone from the disk. Compacting twice without a write in between is no
+// error.
 func (c *Cluster) Compact(ctx context.Context) (revision int64, err error) {
 	err = c.operate(ctx, "compact", func(cl *clientv3.Client) error {
 		r, err := cl.Get(ctx, "\x00", clientv3.WithCountOnly())

@@ -123,5 +123,6 @@ func lastWords() *zap.Logger {
 	if err != nil {
 		return zap.NewNop() // stderr is closed: nobody could read it
 	}
-	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), stderr, zapcore.FatalLevel))
+	text := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
+	return zap.New(zapcore.NewCore(text, stderr, zapcore.FatalLevel))
 }

@@ -8,9 +8,9 @@ import (
 	"fmt"
 )
 
-// Pause freezes what goes in and out of the member: the bytes between it and all clients and members are held, in
-// both directions, until [Member.Resume]. That is how a stopped process looks from outside. Inside, the member's clock goes on: a
-// paused leader steps down by itself after an election timeout, and a lease that ran out meanwhile is gone.
+// Pause freezes what goes in and out of the member: the bytes between it and all clients and members are held, in both
+// directions, until [Member.Resume]. That is how a stopped process looks from outside. Inside, the member's clock goes
+// on: a paused leader steps down by itself after an election timeout, and a lease that ran out meanwhile is gone.
 // Direct clients go past the pause. Pausing a paused member changes nothing.
 func (m *Member) Pause() { m.setPaused(true) }
 
@@ -89,7 +89,8 @@ func (c *Cluster) IsolateLeader(ctx context.Context) (old *Member, err error) {
 func (c *Cluster) Rejoin(m *Member) { c.eachOther(m, c.Mend) }
 
 // LoseQuorum cuts every pair of members, so that none can reach a quorum while all can be reached by clients. It
-// returns when no member believes any more that it leads. A cluster of one never loses its quorum while it runs: that is an error.
+// returns when no member believes any more that it leads. A cluster of one never loses its quorum while it runs: that
+// is an error.
 func (c *Cluster) LoseQuorum(ctx context.Context) error {
 	if len(c.members) == 1 {
 		return errors.New("leaseholdtest: lose quorum: the cluster has one member only")

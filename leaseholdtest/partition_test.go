@@ -112,6 +112,32 @@ func TestMoveLeader_MakesTheChosenMemberLead(t *testing.T) {
 	}
 }
 
+// Each connection must be on the link of the member that dialled it, or a cut would cut the wrong pair.
+func TestPeerLink_EveryPairHasItsOwn(t *testing.T) {
+	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
+	for _, from := range c.Members() {
+		for _, to := range c.Members() {
+			if from == to {
+				continue
+			}
+			leaseholdtest.Eventually(t, long, from.Name()+" has dialled "+to.Name(), func() bool {
+				return c.PeerLink(from, to).Stats().Open > 0
+			})
+		}
+	}
+	// A member that is down dials nobody; the links of the others stay up.
+	down, up := c.Member(2), c.Member(1)
+	must(t, down.Kill(within(t, long)))
+	for _, other := range c.Members()[:2] {
+		leaseholdtest.Eventually(t, long, "no connections of a killed member are left", func() bool {
+			return c.PeerLink(down, other).Stats().Open == 0 && c.PeerLink(other, down).Stats().Open == 0
+		})
+	}
+	if c.PeerLink(c.Member(0), up).Stats().Open == 0 {
+		t.Error("two members that run have no connections")
+	}
+}
+
 func TestPeerLink_DelaysTheCommit(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
 	leader := leaderOf(t, c)

@@ -14,9 +14,9 @@ import (
 // gate is where the other members find a member: the listener behind its advertised peer URL. It tells by whom
 // each connection was opened and hands it to the link of that pair.
 //
-// All members dial the same URL, and most of what they send there does not name its sender: raft's messages do, forwarded lease
-// renewals and probes do not. So the members talk TLS with each other, and each is configured to ask for a server
-// name that is its own (see [peerTLS]). A client's first TLS message carries that name in the clear.
+// All members dial the same URL, and most of what they send there does not name its sender: raft's messages do,
+// forwarded lease renewals and probes do not. So the members talk TLS with each other, and each is configured to ask
+// for a server name that is its own (see [peerTLS]). A client's first TLS message carries that name in the clear.
 //
 // Goroutines: accept, and one for each connection until its sender is known. close ends and awaits them.
 type gate struct {

@@ -30,8 +30,8 @@ const (
 // pair is one connection through a link: the side that dialled, and the member.
 //
 // Goroutines: run, started by the link, dials the member and then waits for the connection's other four: a reader and
-// a writer for each direction. All of them end when the pair is aborted or both directions have ended; the link's close waits
-// for them.
+// a writer for each direction. All of them end when the pair is aborted or both directions have ended; the link's
+// close waits for them.
 type pair struct {
 	link   *Link
 	client *net.TCPConn
@@ -201,7 +201,11 @@ func (p *pair) write(dir int, to *net.TCPConn) {
 		} else {
 			// The receiver is gone. Its sender learns that from the other direction, under that one's faults.
 			p.flows[dir].broken = true
-			p.pushLocked(1-dir, piece{end: reseted})
+			if other := 1 - dir; !p.flows[other].ended {
+				p.pushLocked(other, piece{end: reseted})
+			} else if !l.effectiveLocked(other).blocks() {
+				p.abortLocked() // an orderly end was delivered there before; nobody is left to deliver this one
+			}
 		}
 		l.mu.Unlock()
 	}

@@ -38,16 +38,19 @@ func (p *player) check(s Schedule) error {
 	if _, err := s.MarshalText(); err != nil {
 		return err
 	}
+	members, clients := len(p.cluster.members), len(p.clients)
 	for i, step := range s.Steps {
 		spec, err := step.Do.spec()
 		if err != nil {
 			return err // refused above
 		}
-		if spec.needs(opMember) && step.Member >= len(p.cluster.members) || spec.needs(opOther) && step.Other >= len(p.cluster.members) {
-			return fmt.Errorf("step %d, %q: there are %d members", i, step, len(p.cluster.members))
-		}
-		if spec.needs(opClient) && step.Client >= len(p.clients) {
-			return fmt.Errorf("step %d, %q: there are %d clients", i, step, len(p.clients))
+		for _, o := range spec.operands {
+			if o == opMember && step.Member >= members || o == opOther && step.Other >= members {
+				return fmt.Errorf("step %d, %q: there are %d members", i, step, members)
+			}
+			if o == opClient && step.Client >= clients {
+				return fmt.Errorf("step %d, %q: there are %d clients", i, step, clients)
+			}
 		}
 	}
 	return nil

@@ -76,9 +76,9 @@ func NewSchedule(seed uint64, o ScheduleOptions) Schedule {
 	return d.draw()
 }
 
-// RandomSchedule draws a schedule for a test, another one at every run. If the test fails, it logs the schedule and how to
-// repeat it: with the environment variable LEASEHOLDTEST_SEED set to its seed, or LEASEHOLDTEST_SCHEDULE to
-// its text, which can be shortened by hand.
+// RandomSchedule draws a schedule for a test, another one at every run. If the test fails, it logs the schedule and
+// how to repeat it: with the environment variable LEASEHOLDTEST_SEED set to its seed, or LEASEHOLDTEST_SCHEDULE to its
+// text, which can be shortened by hand.
 func RandomSchedule(t testing.TB, o ScheduleOptions) Schedule {
 	t.Helper()
 	s, origin := Schedule{}, ScheduleVariable

@@ -10,9 +10,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// RaiseNoSpace raises the alarm that a member raises whose database has reached its quota: writes, also those of
-// a transaction's branch, and new leases fail; reads, renewals, deletes and revocations go on. It returns when all running members know of it.
-// See [Options.QuotaBytes] for the real thing.
+// RaiseNoSpace raises the alarm that a member raises whose database has reached its quota: writes, also those of a
+// transaction's branch, and new leases fail; reads, renewals, deletes and revocations go on. It returns when all
+// running members know of it. See [Options.QuotaBytes] for the real thing.
 func (c *Cluster) RaiseNoSpace(ctx context.Context) error {
 	err := c.operate(ctx, "raise the no-space alarm", func(cl *clientv3.Client) error {
 		// clientv3 can only list and disarm alarms. Whose alarm it is does not matter.
@@ -29,8 +29,9 @@ func (c *Cluster) RaiseNoSpace(ctx context.Context) error {
 	return c.Settle(ctx)
 }
 
-// ClearAlarms disarms all alarms, and returns when all running members know of it. It frees no space: a database
-// that has reached its quota raises the alarm again at the next write. Delete, [Cluster.Compact] and [Cluster.Defragment] before.
+// ClearAlarms disarms all alarms, and returns when all running members know of it. It frees no space: a database that
+// has reached its quota raises the alarm again at the next write. Delete, [Cluster.Compact] and [Cluster.Defragment]
+// before.
 func (c *Cluster) ClearAlarms(ctx context.Context) error {
 	err := c.operate(ctx, "disarm the alarms", func(cl *clientv3.Client) error {
 		_, err := cl.AlarmDisarm(ctx, &clientv3.AlarmMember{})
