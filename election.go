@@ -216,7 +216,7 @@ func (p *place) proclaim(ctx context.Context, value string) (again bool, err err
 	resp, err := p.session.engine.writes.await(ctx, p.session, w)
 	if err != nil {
 		p.unproclaimed(w, value)
-		return false, p.refused(err)
+		return false, p.refused(ctx, err)
 	}
 	answer := resp.Responses[len(resp.Responses)-1].GetResponseRange().GetKvs()
 	if len(answer) == 0 || !p.intact(answer[0]) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -128,7 +129,7 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 	}
 	resp, err := p.session.engine.writes.await(ctx, p.session, p.acquire)
 	if err != nil {
-		return ahead{}, p.refused(err)
+		return ahead{}, p.refused(ctx, err)
 	}
 	if !resp.Succeeded {
 		own := resp.Responses[0].GetResponseRange().GetKvs()
@@ -172,13 +173,22 @@ func (p *place) took(kv *mvccpb.KeyValue) error {
 	return nil
 }
 
-// refused turns an error of an acquire into what callers branch on: etcd refuses a key whose lease it does not know.
-func (p *place) refused(err error) error {
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		p.session.lose(ErrRevoked)
-		return p.session.Err()
+// refused turns an error of an acquire into what callers branch on. When etcd does not know the lease, the answer to a
+// renewal tells why: a refusal says nothing of the cluster that it comes from.
+func (p *place) refused(ctx context.Context, err error) error {
+	if !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return err
 	}
-	return err
+	s := p.session
+	s.engine.keeper.hurry(s)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	select {
+	case <-s.Done():
+	case <-ctx.Done():
+		s.lose(ErrRevoked)
+	}
+	return s.Err()
 }
 
 // readLine reads the own key and the two places ahead of it, through the leader.

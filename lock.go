@@ -181,7 +181,7 @@ func (p *place) take(ctx context.Context) error {
 	}
 	resp, err := p.session.engine.writes.await(ctx, p.session, p.acquire)
 	if err != nil {
-		return p.refused(err)
+		return p.refused(ctx, err)
 	}
 	answer := resp.Responses[len(resp.Responses)-1].GetResponseRange().GetKvs()
 	if len(answer) == 0 {
