@@ -79,8 +79,16 @@ func TestPlaceKey_IsWhereEtcdsOwnMutexStands(t *testing.T) {
 // Two different names are strangers: neither's range holds a key of the other's, whatever the prefix.
 func FuzzLineDir_DifferentNamesNeverShareARange(f *testing.F) {
 	for _, pair := range [][2]string{
-		{"a", "a/b"}, {"a/", "a"}, {"/", "//"}, {"%", "%25"}, {"a%2Fb", "a/b"}, {"a", "a\x00"}, {"a0", "a/"},
-		{"\x7f", "\x1f"}, {"é", "e"}, {"a-1", "a"},
+		{"a", "a/b"},
+		{"a/", "a"},
+		{"/", "//"},
+		{"%", "%25"},
+		{"a%2Fb", "a/b"},
+		{"a", "a\x00"},
+		{"a0", "a/"},
+		{"\x7f", "\x1f"},
+		{"é", "e"},
+		{"a-1", "a"},
 	} {
 		f.Add("leasehold/", pair[0], pair[1], uint64(1))
 	}

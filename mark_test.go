@@ -51,24 +51,34 @@ func TestMark_JudgesAnswers(t *testing.T) {
 		{
 			"rolled back, until it has passed the mark",
 			[]heard{
-				{false, clusterA, 9, 0, ok, ok}, {false, clusterA, 3, 0, refused, suspect}, {false, clusterA, 8, 0, refused, suspect},
+				{false, clusterA, 9, 0, ok, ok},
+				{false, clusterA, 3, 0, refused, suspect},
+				{false, clusterA, 8, 0, refused, suspect},
 				{false, clusterA, 9, 0, ok, ok}, // the next token is above all that were handed out before
-				{false, clusterA, 10, 0, ok, ok}, {false, clusterA, 8, 0, refused, suspect},
+				{false, clusterA, 10, 0, ok, ok},
+				{false, clusterA, 8, 0, refused, suspect},
 			},
 		},
 		{
 			"rolled back twice",
 			[]heard{
-				{false, clusterA, 9, 0, ok, ok}, {false, clusterA, 3, 0, refused, suspect}, {false, clusterA, 10, 0, ok, ok},
-				{false, clusterA, 4, 0, refused, suspect}, {false, clusterA, 9, 0, refused, suspect}, {false, clusterA, 10, 0, ok, ok},
+				{false, clusterA, 9, 0, ok, ok},
+				{false, clusterA, 3, 0, refused, suspect},
+				{false, clusterA, 10, 0, ok, ok},
+				{false, clusterA, 4, 0, refused, suspect},
+				{false, clusterA, 9, 0, refused, suspect},
+				{false, clusterA, 10, 0, ok, ok},
 			},
 		},
 		{
 			"an answer from before the rollback arrives late",
 			[]heard{
-				{false, clusterA, 9, 0, ok, ok}, {false, clusterA, 3, 0, refused, suspect},
+				{false, clusterA, 9, 0, ok, ok},
+				{false, clusterA, 3, 0, refused, suspect},
 				// It cannot be told from a cluster that has passed the mark; the next answer shows it again.
-				{false, clusterA, 12, 2, ok, ok}, {false, clusterA, 4, 0, refused, suspect}, {false, clusterA, 11, 0, refused, suspect},
+				{false, clusterA, 12, 2, ok, ok},
+				{false, clusterA, 4, 0, refused, suspect},
+				{false, clusterA, 11, 0, refused, suspect},
 				{false, clusterA, 12, 0, ok, ok},
 			},
 		},
