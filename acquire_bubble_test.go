@@ -66,9 +66,11 @@ func TestLock_TokenIsTheKeysOwnWhateverHappensToTheRequest(t *testing.T) {
 			t.Run(how+", "+name, func(t *testing.T) {
 				bubble(t, etcdfake.Options{Members: 3, CommitLatency: time.Millisecond}, func(r *rig) {
 					s := r.open(Config{})
-					r.cluster.Hook(txnOnce(func(ctx context.Context, call etcdfake.Call, next etcdfake.Next) (proto.Message, error) {
-						_, _ = r.cluster.Put("noise", "x", 0) // so that revisions differ
-						return hook(ctx, call, next)
+					r.cluster.Hook(txnOnce(hook))
+					r.cluster.Hook(etcdfake.On("KV/Txn", func(ctx context.Context, _ etcdfake.Call, next etcdfake.Next) (proto.Message, error) {
+						resp, err := next(ctx)
+						_, _ = r.cluster.Put("noise", "x", 0) // so that the next answer has another revision
+						return resp, err
 					}))
 					start := time.Now()
 					g, err := lock(s, r.Context())

@@ -24,8 +24,14 @@ func TestBlockingCalls_EndWithTheirContextWhenEverybodyIsSilent(t *testing.T) {
 		},
 		"Session.Lock, in line": func(r *rig) func(context.Context) error {
 			s := r.open(Config{TTL: time.Minute})
+			other := r.another()
+			other.lock(other.open(Config{TTL: time.Minute}), "a")
+			return func(ctx context.Context) error { return r.silentIn(time.Second, func() error { return second(s.Lock(ctx, "a")) }) }
+		},
+		"Session.Lock, behind a neighbour": func(r *rig) func(context.Context) error {
+			s := r.open(Config{TTL: time.Minute})
 			r.lock(s, "a")
-			return func(ctx context.Context) error { return second(s.Lock(ctx, "a")) }
+			return func(ctx context.Context) error { return r.silentIn(time.Second, func() error { return second(s.Lock(ctx, "a")) }) }
 		},
 		"Session.TryLock": func(r *rig) func(context.Context) error {
 			s := r.open(Config{TTL: time.Minute})
@@ -91,8 +97,9 @@ func TestBlockingCalls_EndWithTheirContextWhenEverybodyIsSilent(t *testing.T) {
 				f := prepare(r)
 				r.hold(true, true)
 				start := time.Now()
-				err := f(r.within(7 * time.Second))
-				if !errors.Is(err, context.DeadlineExceeded) {
+				got := make(chan error, 1)
+				go func() { got <- f(r.within(7 * time.Second)) }()
+				if err := r.result("the call", got); !errors.Is(err, context.DeadlineExceeded) {
 					r.Errorf("returned %v, want the context's error", err)
 				}
 				if d := time.Since(start); d != 7*time.Second {
@@ -101,6 +108,13 @@ func TestBlockingCalls_EndWithTheirContextWhenEverybodyIsSilent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// silentIn calls f, which finds everybody answering and then, after a while, silent.
+func (r *rig) silentIn(d time.Duration, f func() error) error {
+	r.release(true, true)
+	time.AfterFunc(d, func() { r.hold(true, true) })
+	return f()
 }
 
 func second[A any](_ A, err error) error { return err }
@@ -127,8 +141,8 @@ func TestNewSession_ContextBoundsTheOpeningOnly(t *testing.T) {
 		r.Cleanup(s.Abandon)
 		cancel()
 		time.Sleep(time.Hour)
-		if !s.Valid() {
-			r.Errorf("lost: %v", s.Err())
+		if !s.Valid() || s.Context().Err() != nil {
+			r.Errorf("lost: %v, %v", s.Err(), context.Cause(s.Context()))
 		}
 	})
 }

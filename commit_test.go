@@ -197,7 +197,7 @@ func TestCommitter_PausesBetweenFailures(t *testing.T) {
 	onDesk(t, false, func(d *desk) {
 		d.submit("l", "a")
 		start := time.Now()
-		for i := 0; time.Since(start) < 30*time.Second; i++ {
+		for i := 0; time.Since(start) < 30*time.Second && i < 100; i++ {
 			for len(d.arrived()) == i {
 				time.Sleep(time.Millisecond)
 			}
@@ -275,7 +275,12 @@ func TestCommitter_AwaitEndsWithItsContext(t *testing.T) {
 		}()
 		synctest.Wait()
 		d.fail(0, errCutOff)
-		err := <-got
+		var err error
+		select {
+		case err = <-got:
+		case <-time.After(time.Minute):
+			d.Fatal("await did not return in a minute")
+		}
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "cut off") {
 			d.Errorf("await: %v, want the deadline and the last failure", err)
 		}

@@ -120,6 +120,23 @@ func TestLeadership_ProclaimKeepsTheTokenAndTheGrant(t *testing.T) {
 	})
 }
 
+// R9: an attempt to acquire that comes late finds the key there and leaves it alone, with what was proclaimed since.
+func TestLeadership_ALateAttemptToAcquireOverwritesNothing(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		r.cluster.Hook(txnOnce(etcdfake.Delay(5 * time.Second)))
+		e := r.open(Config{}).Election("e")
+		l, err := e.Campaign(r.Context(), "first")
+		r.must(err)
+		r.must(l.Proclaim(r.Context(), "second"))
+		time.Sleep(10 * time.Second)
+		now, err := e.Leader(r.Context())
+		r.must(err)
+		if now.Value != "second" || now.Token != l.Token() || !l.Valid() {
+			r.Errorf("leader %+v, token %v, err %v", now, l.Token(), l.Err())
+		}
+	})
+}
+
 // R6, R9: a release into silence ends the belief at once, returns with its context, and goes on behind.
 func TestRelease_IntoSilenceGoesOnBehind(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {

@@ -223,6 +223,30 @@ func TestStream_ExpiredLeasesUnderRevocationDelayNoOther(t *testing.T) {
 	})
 }
 
+// All sessions of an etcd client share one stream, whatever their terms.
+func TestStream_SessionsOfAClientShareIt(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		var all []*Session
+		for i := range 20 {
+			all = append(all, r.open(Config{TTL: time.Duration(5+i) * time.Second}))
+		}
+		streams := r.streams()
+		time.Sleep(2 * time.Minute)
+		if n := streams(); n > 0 {
+			r.Errorf("%d more streams were opened", n)
+		}
+		members := make(map[int]bool)
+		for _, s := range all {
+			for _, n := range r.renewals(s) {
+				members[n.Member] = true
+			}
+		}
+		if len(members) != 1 {
+			r.Errorf("renewed over members %v, want one", members)
+		}
+	})
+}
+
 // An hour of a hundred sessions with all kinds of terms: none lost, one stream, renewals as many as there have to be.
 func TestStream_AnHourOfAHundredSessions(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
@@ -230,7 +254,7 @@ func TestStream_AnHourOfAHundredSessions(t *testing.T) {
 		var all []*Session
 		want := 0.0
 		for i := range 100 {
-			ttl := time.Duration(10+i) * time.Second
+			ttl := time.Duration(30+i) * time.Second
 			all = append(all, r.open(Config{TTL: ttl}))
 			want += 3 * float64(time.Hour) / float64(ttl)
 		}

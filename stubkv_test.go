@@ -121,14 +121,22 @@ func (d *desk) wantFlights(want string) {
 
 // answer answers the i-th transaction as applied at a revision.
 func (d *desk) answer(i int, rev int64) {
-	d.arrived()[i].reply <- deskReply{rev: rev}
+	d.reply(i, deskReply{rev: rev})
 	synctest.Wait()
 }
 
 // fail answers the i-th transaction with an error.
 func (d *desk) fail(i int, err error) {
-	d.arrived()[i].reply <- deskReply{err: err}
+	d.reply(i, deskReply{err: err})
 	synctest.Wait()
+}
+
+func (d *desk) reply(i int, r deskReply) {
+	all := d.arrived()
+	if i >= len(all) {
+		d.Fatalf("%d transactions were sent, want more", len(all))
+	}
+	all[i].reply <- r
 }
 
 // wantAnswer checks that the write of key was answered once, as applied at a revision.

@@ -5,6 +5,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -174,6 +175,42 @@ func TestGrant_IsToldAlthoughTheMemberWithItsWatchIsSilent(t *testing.T) {
 			r.Errorf("reason %v", g.Err())
 		}
 	})
+}
+
+// R3: whose session ends while it waits is told at once, with the reason.
+func TestLock_AWaiterEndsAtOnceWithItsSession(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end    func(r *rig, s *Session)
+		reason error
+	}{
+		"closed":    {func(r *rig, s *Session) { r.must(s.Close(r.Context())) }, ErrClosed},
+		"abandoned": {func(_ *rig, s *Session) { s.Abandon() }, ErrClosed},
+		"asleep":    {func(_ *rig, s *Session) { s.clk.Suspend(time.Hour); s.Valid() }, ErrExpired},
+	} {
+		for _, ahead := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s, %d ahead", name, ahead), func(t *testing.T) {
+				bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+					for range ahead {
+						other := r.another()
+						go func() { _, _ = other.open(Config{TTL: time.Minute}).Lock(r.Context(), "a") }()
+						time.Sleep(100 * time.Millisecond)
+					}
+					s := r.open(Config{TTL: time.Minute})
+					got := make(chan error, 1)
+					go func() { got <- second(s.Lock(r.Context(), "a")) }()
+					time.Sleep(3 * time.Second)
+					start := time.Now()
+					tc.end(r, s)
+					if err := r.result("the waiter", got); !errors.Is(err, tc.reason) {
+						r.Errorf("Lock: %v, want %v", err, tc.reason)
+					}
+					if d := time.Since(start); d != 0 {
+						r.Errorf("told after %v", d)
+					}
+				})
+			})
+		}
+	}
 }
 
 // R10, for waiters: whose key goes is told at once, not when the one ahead leaves.
