@@ -83,7 +83,7 @@ func cannotStart(name string, err error) error {
 // timing divides the term: SIGKILL comes margin before the expiry, SIGTERM grace before that. Both together must leave
 // renewals, which go out every third of the term, the time to be answered and repeated.
 func (c *childFlags) timing(ttl time.Duration) (margin, grace time.Duration, err error) {
-	margin = min(max(ttl/20, 100*time.Millisecond), time.Second)
+	margin = min(max(ttl/20, 200*time.Millisecond), time.Second)
 	grace = c.grace
 	if grace == 0 {
 		grace = min(ttl/6, 10*time.Second)

@@ -97,6 +97,7 @@ func cluster(t *testing.T) *leaseholdtest.Cluster {
 type process struct {
 	*exec.Cmd
 	out, err bytes.Buffer
+	done     chan struct{}
 }
 
 // command makes a process of the command line that has not started yet.
@@ -117,18 +118,24 @@ func (p *process) start(t *testing.T) *process {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
+	p.done = make(chan struct{})
+	go func() {
+		_ = p.Cmd.Wait() // the state says it all
+		close(p.done)
+	}()
 	t.Cleanup(func() {
-		if p.ProcessState == nil {
-			_ = p.Process.Kill()
-			_ = p.Wait()
-		}
+		_ = p.Process.Kill() // it may have ended
+		<-p.done
 	})
 	return p
 }
 
+// ended is closed when the process has ended.
+func (p *process) ended() <-chan struct{} { return p.done }
+
 // code waits for the end and returns the exit code.
 func (p *process) code() int {
-	_ = p.Wait() // the state says it all
+	<-p.done
 	return p.ProcessState.ExitCode()
 }
 

@@ -31,20 +31,17 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"time"
-
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
 )
 
-// Command is what to run and for how long.
+// Command is what to run.
 type Command struct {
 	Path string   // of the executable
 	Args []string // with its own name first
 	Env  []string
 
-	// Deadline is the instant before which everything must be gone. [Run.Extend] moves it.
-	Deadline machineclock.Instant
 	// Margin is the time before the deadline at which SIGKILL is sent: what killing takes on a busy machine.
 	Margin time.Duration
 	// Grace is the time that the command has between SIGTERM and SIGKILL.
@@ -55,6 +52,9 @@ type Command struct {
 	// Notify, if not nil, is called from a goroutine of the Run with what happens. It must not block for long.
 	Notify func(Event)
 }
+
+// ErrTooLate says that the deadline was so near that the command was not started.
+var ErrTooLate = errors.New("guard: too close to the deadline to start")
 
 // Event is something that happened to a running command.
 type Event int

@@ -55,34 +55,50 @@ func playStamper(path string) {
 
 // playParent guards the command in its arguments, prints its pid, the guardian's and the deadline, and waits.
 func playParent() {
-	r, err := Start(command(machineclock.Now().Add(time.Second), os.Args[1:]...))
+	deadline := machineclock.Now().Add(time.Second)
+	r, err := launch(command(deadline, os.Args[1:]...))
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(r.Pid(), r.guardian.Pid(), r.cmd.Deadline)
+	fmt.Println(r.Pid(), r.guardian.Pid(), deadline)
 	fmt.Println(r.Result())
 }
 
+// timed is a command and its deadline.
+type timed struct {
+	Command
+	deadline machineclock.Instant
+}
+
+// launch prepares and starts.
+func launch(c timed) (*Run, error) {
+	r, err := Prepare(c.Command)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Start(c.deadline)
+}
+
 // command makes one that is guarded by this test binary.
-func command(deadline machineclock.Instant, args ...string) Command {
+func command(deadline machineclock.Instant, args ...string) timed {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		path = args[0]
 	}
-	return Command{
+	return timed{deadline: deadline, Command: Command{
 		Path: path, Args: args, Env: append(os.Environ(), role+"=stamper"),
-		Deadline: deadline, Margin: 150 * time.Millisecond, Grace: 200 * time.Millisecond,
+		Margin: 150 * time.Millisecond, Grace: 200 * time.Millisecond,
 		// The race detector sleeps for a second before a process exits, unless told not to.
 		Guardian: []string{"/usr/bin/env", role + "=guardian", "GORACE=atexit_sleep_ms=0", os.Args[0]},
-	}
+	}}
 }
 
 const far = time.Hour
 
-func start(t *testing.T, c Command) *Run {
+func start(t *testing.T, c timed) *Run {
 	t.Helper()
-	r, err := Start(c)
+	r, err := launch(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +112,7 @@ func start(t *testing.T, c Command) *Run {
 	return r
 }
 
-func sh(deadline machineclock.Instant, script string) Command {
+func sh(deadline machineclock.Instant, script string) timed {
 	return command(deadline, "sh", "-c", script)
 }
 
@@ -159,7 +175,7 @@ func TestStart_SaysWhyACommandCannotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{"/does/not/exist": fs.ErrNotExist, plain: fs.ErrPermission} {
-		_, err := Start(command(machineclock.Now().Add(far), path))
+		_, err := launch(command(machineclock.Now().Add(far), path))
 		if _, ok := errors.AsType[*StartError](err); !ok || !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
@@ -362,6 +378,28 @@ func TestRun_KilledGuardianTakesEverythingWithIt(t *testing.T) {
 	}
 	if err := p.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestStart_RefusesWhatWouldHaveToStopAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stamps")
+	if _, err := launch(command(machineclock.Now().Add(300*time.Millisecond), os.Args[0], path)); !errors.Is(err, ErrTooLate) {
+		t.Errorf("got %v, want ErrTooLate", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("it ran")
+	}
+}
+
+func TestPrepare_KillInPlaceOfStartLeavesNothing(t *testing.T) {
+	r, err := Prepare(command(0, "true").Command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Kill()
+	await(t, r.Done())
+	if left := descendants(); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
 	}
 }
 

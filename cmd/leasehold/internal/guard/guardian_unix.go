@@ -22,10 +22,10 @@ import (
 // the thread that made it. Beside it are a reader of the control pipe and the runtime's of signals.
 func Guardian() error {
 	runtime.LockOSThread()
-	controlPipe, reportPipe := os.NewFile(controlFD, "control"), os.NewFile(reportFD, "report")
-	if controlPipe == nil || reportPipe == nil {
+	if !isPipe(controlFD) || !isPipe(reportFD) {
 		return errors.New("guard: the guardian is started by leasehold itself only")
 	}
+	controlPipe, reportPipe := os.NewFile(controlFD, "control"), os.NewFile(reportFD, "report")
 	syscall.CloseOnExec(controlFD) // the command must hold neither end: both sides notice by the close
 	syscall.CloseOnExec(reportFD)
 	if err := adoptOrphans(); err != nil {
@@ -42,15 +42,22 @@ func Guardian() error {
 		defer close(controls)
 		_ = readLines(controlPipe, func(c control) { controls <- c }) // a broken line ends it like a closed pipe
 	}()
+	g.report(report{Ready: true})
 	first, ok := <-controls
 	if !ok || first.Spec == nil {
-		return errors.New("guard: the guardian is started by leasehold itself only")
+		return nil // there is nothing to guard after all
 	}
 	if !g.start(first) {
 		return nil
 	}
+	urgent()
 	g.watch(controls, children)
 	return nil
+}
+
+func isPipe(fd int) bool {
+	var st syscall.Stat_t
+	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
 }
 
 // deaf keeps signals that are meant for the command, or come from the terminal, from ending the guardian. They are
@@ -89,6 +96,10 @@ func (g *guardian) report(r report) { _ = g.pen.write(r) }
 
 func (g *guardian) start(first control) bool {
 	g.spec, g.deadline = *first.Spec, first.Deadline
+	if machineclock.Now() >= g.next() {
+		g.report(report{Late: true})
+		return false
+	}
 	attr := &syscall.ProcAttr{
 		Env:   g.Env,
 		Files: []uintptr{0, 1, 2},

@@ -22,7 +22,7 @@ const (
 	reportFD  = 4 // the guardian writes
 )
 
-// control is a message to the guardian. The first one carries the spec; the deadline may be in any.
+// control is a message to the guardian. The first one carries the spec and a deadline; a deadline may be in any.
 type control struct {
 	Spec     *spec                `json:"spec,omitempty"`
 	Deadline machineclock.Instant `json:"deadline,omitempty"`
@@ -40,8 +40,10 @@ type spec struct {
 	Foreground bool          `json:"foreground"` // the command's group gets the terminal at descriptor 0
 }
 
-// report is a message from the guardian. Gone is the last one.
+// report is a message from the guardian. Ready is the first one, Gone the last.
 type report struct {
+	Ready   bool          `json:"ready,omitempty"`
+	Late    bool          `json:"late,omitempty"`    // it was not started: the deadline is near
 	Started int           `json:"started,omitempty"` // process id, and group id, of the command
 	Failed  syscall.Errno `json:"failed,omitempty"`  // it could not be started
 	Event   Event         `json:"event,omitempty"`

@@ -35,33 +35,51 @@ type Run struct {
 	result Result // written before done is closed
 }
 
-// Start starts the command. A command that cannot be executed is a [*StartError].
-func Start(c Command) (*Run, error) {
+// Prepare makes the job object, not yet the command. The caller must Start or Kill.
+func Prepare(c Command) (*Run, error) {
 	job, err := newJob()
 	if err != nil {
 		return nil, fmt.Errorf("guard: job object: %w", err)
 	}
-	r := &Run{
-		cmd: c, job: job, deadline: c.Deadline,
+	return &Run{
+		cmd: c, job: job,
 		wake: make(chan struct{}, 1), exited: make(chan struct{}), done: make(chan struct{}),
-	}
-	r.child = &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	if err := r.child.Start(); err != nil {
-		_ = windows.CloseHandle(job) // it is empty
-		var errno syscall.Errno
-		if errors.As(err, &errno) {
-			return nil, &StartError{c.Path, errno}
-		}
-		return nil, &StartError{c.Path, err}
-	}
-	if err := assign(job, r.child.Process.Pid); err != nil {
-		_ = r.child.Process.Kill()
-		_ = r.child.Wait()
-		_ = windows.CloseHandle(job)
-		return nil, fmt.Errorf("guard: put the command into its job: %w", err)
+	}, nil
+}
+
+// Start starts the command, which must be gone before the deadline. A command that cannot be executed is a
+// [*StartError]; if the deadline is so near that it would have to be stopped at once, the error is ErrTooLate. With an
+// error nothing is left behind. Call it once.
+func (r *Run) Start(deadline machineclock.Instant) error {
+	err := r.start(deadline)
+	if err != nil {
+		_ = windows.CloseHandle(r.job) // it is empty
+		close(r.done)
+		return err
 	}
 	go r.watch()
-	return r, nil
+	return nil
+}
+
+func (r *Run) start(deadline machineclock.Instant) error {
+	c := r.cmd
+	if machineclock.Now() >= deadline.Add(-c.Margin-c.Grace) {
+		return ErrTooLate
+	}
+	r.Extend(deadline)
+	r.child = &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	if err := r.child.Start(); err != nil {
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			err = errno
+		}
+		return &StartError{c.Path, err}
+	}
+	if err := assign(r.job, r.child.Process.Pid); err != nil {
+		_ = r.child.Process.Kill()
+		_ = r.child.Wait()
+		return fmt.Errorf("guard: put the command into its job: %w", err)
+	}
+	return nil
 }
 
 func newJob() (windows.Handle, error) {

@@ -25,7 +25,7 @@ type Hold interface {
 
 // Options says how to run the command.
 type Options struct {
-	Command guard.Command // Deadline and Notify are set here
+	Command guard.Command // Notify is set here
 	MaxHold time.Duration // 0: no bound
 	Signals <-chan os.Signal
 	Tell    func(Notice) // may be nil; called from one goroutine at a time
@@ -77,10 +77,15 @@ func Run(hold Hold, o Options) (Outcome, error) {
 		default: // a notice more or less
 		}
 	}
-	deadline := expiry(hold)
-	o.Command.Deadline = deadline
-	run, err := guard.Start(o.Command)
+	run, err := guard.Prepare(o.Command)
 	if err != nil {
+		return Outcome{}, err
+	}
+	deadline := fresh(hold, o)
+	switch err := run.Start(deadline); {
+	case errors.Is(err, guard.ErrTooLate):
+		return Outcome{Reason: Lost, Err: errOr(hold.Err(), errNotRenewed)}, nil
+	case err != nil:
 		return Outcome{}, err
 	}
 	var out Outcome
@@ -130,6 +135,25 @@ func Run(hold Hold, o Options) (Outcome, error) {
 			return out, nil
 		}
 	}
+}
+
+// fresh returns the hold's expiry, after a wait for a renewal if so little is left that a busy machine would hardly have
+// begun with the command when it had to be stopped again.
+func fresh(hold Hold, o Options) machineclock.Instant {
+	enough := 2 * (o.Command.Margin + o.Command.Grace)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for hold.Err() == nil && hold.Remaining() < enough {
+		<-poll.C
+	}
+	return expiry(hold)
+}
+
+func errOr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
 }
 
 func maxHold(d time.Duration) <-chan time.Time {
