@@ -117,7 +117,7 @@ func replaceEnv(env []string, set ...string) []string {
 }
 
 // supervise runs the command under the grant and tells what becomes of it.
-func (h *holdFlags) supervise(c *childFlags, g *leasehold.Grant, path string, argv []string) (supervise.Outcome, error) {
+func (h *holdFlags) supervise(c *childFlags, g *leasehold.Grant, path string, argv []string, signals <-chan os.Signal) (supervise.Outcome, error) {
 	margin, grace, err := c.timing(g.Session().TTL())
 	if err != nil {
 		return supervise.Outcome{}, err
@@ -137,7 +137,7 @@ func (h *holdFlags) supervise(c *childFlags, g *leasehold.Grant, path string, ar
 			Guardian: []string{self, guardianArg},
 		},
 		MaxHold: c.maxHold,
-		Signals: h.app.interrupts.takeOver(),
+		Signals: signals,
 		Tell:    func(n supervise.Notice) { h.tell(n, g) },
 	})
 	if start, ok := errors.AsType[*guard.StartError](err); ok {

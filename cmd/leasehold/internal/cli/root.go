@@ -78,7 +78,8 @@ Start with the demo, which needs nothing but this program:
 		}
 		return nil
 	}
-	root.AddCommand(a.demoCommand(), a.demoWorkerCommand(), a.runCommand(), a.guardianCommand(), a.versionCommand())
+	root.AddCommand(a.demoCommand(), a.demoWorkerCommand(), a.runCommand(), a.guardianCommand(), a.leadCommand(),
+		a.leaderCommand(), a.listCommand(), a.showCommand(), a.releaseCommand(), a.watchCommand(), a.checkCommand(), a.versionCommand())
 	return root
 }
 

@@ -76,7 +76,7 @@ excludes "etcdctl lock jobs/nightly".
 				return err
 			}
 			defer h.closeSession(ctx, session)
-			out, err := h.supervise(c, grant, path, argv)
+			out, err := h.supervise(c, grant, path, argv, a.interrupts.takeOver())
 			if err != nil {
 				return err
 			}

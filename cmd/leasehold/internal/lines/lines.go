@@ -52,7 +52,7 @@ const page = 2000
 
 // Read reads the lines of all names that begin with namePrefix.
 func Read(ctx context.Context, c *clientv3.Client, prefix, namePrefix string) (Listing, error) {
-	return read(ctx, c, prefix, prefix+escape(namePrefix))
+	return read(ctx, c, prefix, Below(prefix, namePrefix))
 }
 
 // ReadOne reads the line of one name. An empty line is no error.

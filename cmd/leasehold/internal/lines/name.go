@@ -64,3 +64,6 @@ func ParseHolder(value string) (name string, since time.Time) {
 	}
 	return value[:i], since
 }
+
+// Below is what the keys of all names begin with that begin with namePrefix.
+func Below(prefix, namePrefix string) string { return prefix + escape(namePrefix) }

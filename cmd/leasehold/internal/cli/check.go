@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"example.com/leasehold/cmd/leasehold/internal/preflight"
+	"example.com/leasehold/cmd/leasehold/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Measure whether the cluster, this machine and a TTL fit together",
+		Long: `Check looks at each endpoint (version, known flaws, round trip), at the leases that are granted, at the permissions
+below --prefix, at what is in between (an etcd gRPC proxy breaks the safety of renewals), at this machine's clock and
+how late it wakes a process, and compares the clocks of the members with this machine's for --measure. It says which
+TTL fits, and why.
+
+It exits with 0 if all is well or only worth a warning, and with 1 if something does not work or is not safe. What it
+writes is a key below --prefix for a moment, under a lease.`,
+		Args: args(cobra.NoArgs),
+	}
+	l := a.etcdFlags(cmd)
+	format := outputFlag(cmd)
+	o := preflight.Options{}
+	cmd.Flags().DurationVar(&o.TTL, "ttl", 15*time.Second, "the TTL that you mean to use")
+	cmd.Flags().DurationVar(&o.Margin, "margin", 100*time.Millisecond, "the margin that you mean to use (epsilon)")
+	cmd.Flags().Float64Var(&o.Drift, "drift", 1e-3, "the bound on each clock's rate that you mean to use (rho)")
+	cmd.Flags().DurationVar(&o.Measure, "measure", 5*time.Second, "how long to compare clocks: the longer, the surer; 0s: not at all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.TTL < time.Second || o.TTL > 5*time.Minute || o.Measure < 0 || o.Measure > time.Hour {
+			return exitWith(exitUsage, "--ttl %s, --measure %s: want 1s to 5m, and 0s to 1h", o.TTL, o.Measure)
+		}
+		return l.with(cmd, func(ctx context.Context) error {
+			cfg, err := l.flags.Config(a.askPassword())
+			if err != nil {
+				return err
+			}
+			o.Client, o.Config, o.Prefix, o.Step = l.client, cfg, l.prefix, l.flags.CommandTimeout
+			report, err := preflight.Run(ctx, o)
+			if err != nil {
+				return err
+			}
+			if format.json() {
+				if err := json.NewEncoder(a.stdout).Encode(report); err != nil {
+					return err
+				}
+			} else {
+				a.printReport(report)
+			}
+			if report.Bad() {
+				return &exitError{code: exitNo}
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+// printReport prints one finding a paragraph.
+func (a *app) printReport(r *preflight.Report) {
+	screen := a.screen()
+	marks := map[preflight.Severity][3]string{
+		preflight.OK:      {"✓", "+", "32"},
+		preflight.Note:    {"·", "-", "90"},
+		preflight.Warning: {"!", "!", "33"},
+		preflight.Failure: {"✗", "X", "1;31"},
+	}
+	for _, f := range r.Findings {
+		m := marks[f.Severity]
+		mark := m[0]
+		if screen.ASCII {
+			mark = m[1]
+		}
+		if screen.Colour {
+			mark = "\x1b[" + m[2] + "m" + mark + "\x1b[0m"
+		}
+		text := f.Subject + ": " + f.Text
+		if f.Severity == preflight.Failure || f.Severity == preflight.Warning {
+			text = strings.ToUpper(string(f.Severity)) + " " + text
+		}
+		for i, line := range terminal.Wrap(printable(text), max(screen.Width-2, 20)) {
+			if i > 0 {
+				mark = " "
+			}
+			fmt.Fprintf(a.stdout, "%s %s\n", mark, line)
+		}
+	}
+}
