@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	sdk "example.com/leasehold"
 	"example.com/leasehold/cmd/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
@@ -91,6 +92,21 @@ func cluster(t *testing.T) *leaseholdtest.Cluster {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{})
 	t.Setenv("ETCDCTL_ENDPOINTS", strings.Join(c.Endpoints(), ","))
 	return c
+}
+
+// lock holds a name for the rest of the test.
+func lock(t *testing.T, c *leaseholdtest.Cluster, name string) *sdk.Grant {
+	t.Helper()
+	s, err := sdk.NewSession(t.Context(), c.DirectClient(t), sdk.Config{TTL: time.Second, Holder: "the test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	g, err := s.Lock(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 // process is a leasehold process under test.

@@ -5,7 +5,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,24 +15,9 @@ import (
 	"time"
 
 	"example.com/leasehold"
-	"example.com/leasehold/leaseholdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
-
-func lock(t *testing.T, c *leaseholdtest.Cluster, name string) *leasehold.Grant {
-	t.Helper()
-	s, err := leasehold.NewSession(t.Context(), c.DirectClient(t), leasehold.Config{TTL: time.Second, Holder: "the test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	g, err := s.Lock(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
 
 func TestRun_ExitCodes(t *testing.T) {
 	c := cluster(t)

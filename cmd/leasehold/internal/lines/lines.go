@@ -97,7 +97,7 @@ func read(ctx context.Context, c *clientv3.Client, prefix, from string) (Listing
 		key = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
 	}
 	for name, places := range byName {
-		slices.SortFunc(places, func(a, b Place) int { return cmp.Compare(a.Token, b.Token) })
+		slices.SortFunc(places, func(a, b Place) int { return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key)) })
 		l.Lines = append(l.Lines, Line{name, places})
 	}
 	slices.SortFunc(l.Lines, func(a, b Line) int { return cmp.Compare(a.Name, b.Name) })
