@@ -158,54 +158,50 @@ func (b *Board) apply(ev *clientv3.Event, news func(Change)) {
 	b.become(name, places, now, news)
 }
 
-// become replaces a line and tells how it differs.
+// become replaces a line, and then tells how it differs, so that who is told finds the board as it is now.
 func (b *Board) become(name string, places []lines.Place, now time.Time, news func(Change)) {
-	old := b.lines[name]
 	var before []lines.Place
-	if old != nil {
+	since, exact := now, b.events
+	if old := b.lines[name]; old != nil {
 		before = old.Places
-	}
-	holder := func(ps []lines.Place) (p lines.Place) {
-		if len(ps) > 0 {
-			p = ps[0]
+		if first(before).Token == first(places).Token {
+			since, exact = old.Since, old.Exact
 		}
-		return p
 	}
-	was, is := holder(before), holder(places)
-	tell := func(k Kind, p lines.Place, position int) {
-		c := Change{At: now, Kind: k, Name: name, Place: p, Position: position}
-		if k == Holds || k == Freed {
-			c.Before = was
-		}
-		news(c)
+	if len(places) > 0 {
+		b.lines[name] = &Standing{lines.Line{Name: name, Places: places}, since, exact}
+	} else {
+		delete(b.lines, name)
 	}
+
+	was, is := first(before), first(places)
 	for _, p := range before {
 		if p.Token != was.Token && !has(places, p.Token) {
-			tell(Left, p, 0)
+			news(Change{At: now, Kind: Left, Name: name, Place: p})
 		}
 	}
-	since, exact := now, b.events
 	switch {
+	case is.Token == was.Token && is.Value != was.Value:
+		news(Change{At: now, Kind: Speaks, Name: name, Place: is})
+	case is.Token == was.Token:
 	case is.Token == 0:
-		delete(b.lines, name)
-		if was.Token != 0 {
-			tell(Freed, was, 0)
-		}
-		return
-	case is.Token != was.Token:
-		tell(Holds, is, 0)
+		news(Change{At: now, Kind: Freed, Name: name, Place: was, Before: was})
 	default:
-		since, exact = old.Since, old.Exact
-		if is.Value != was.Value {
-			tell(Speaks, is, 0)
-		}
+		news(Change{At: now, Kind: Holds, Name: name, Place: is, Before: was})
 	}
 	for i, p := range places {
 		if i > 0 && !has(before, p.Token) {
-			tell(Waits, p, i)
+			news(Change{At: now, Kind: Waits, Name: name, Place: p, Position: i})
 		}
 	}
-	b.lines[name] = &Standing{lines.Line{Name: name, Places: places}, since, exact}
+}
+
+// first returns who holds, or nobody.
+func first(places []lines.Place) lines.Place {
+	if len(places) == 0 {
+		return lines.Place{}
+	}
+	return places[0]
 }
 
 func has(places []lines.Place, t leasehold.Token) bool {

@@ -31,7 +31,15 @@ func follow(t *testing.T, c *leaseholdtest.Cluster, prefix string) <-chan Change
 	etcd := c.DirectClient(t)
 	go func() {
 		defer close(ended)
-		_ = New("leasehold/").Follow(ctx, etcd, prefix, time.Minute, func(c Change) { news <- c })
+		b := New("leasehold/")
+		_ = b.Follow(ctx, etcd, prefix, time.Minute, func(c Change) {
+			for _, s := range b.Standings() {
+				if s.Name == c.Name && c.Kind == Holds && s.Places[0].Token != c.Place.Token {
+					t.Errorf("told that %s holds, the board says %s", c.Place.Holder, s.Places[0].Holder)
+				}
+			}
+			news <- c
+		})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return news

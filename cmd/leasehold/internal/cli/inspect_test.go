@@ -116,7 +116,7 @@ func TestShow_ListsTheLineInOrder(t *testing.T) {
 	if len(rows) != 4 || !strings.HasPrefix(rows[1], "holds  first ") || !strings.HasPrefix(rows[2], "1.     second") || !strings.HasPrefix(rows[3], "2.     third ") {
 		t.Errorf("\n%s", out)
 	}
-	if !strings.Contains(rows[1], "of 10m0s") {
+	if !strings.Contains(rows[1], "/10m") {
 		t.Errorf("what is left of the lease is missing: %s", rows[1])
 	}
 	if code, _, stderr := run(t, "show", "b"); code != exitNo || !strings.Contains(stderr, `nobody holds "b"`) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"example.com/leasehold"
@@ -47,8 +48,16 @@ func left(p lines.Place) string {
 	case p.Left < 0:
 		return "ended"
 	default:
-		return fmt.Sprintf("%s of %s", p.Left, p.TTL)
+		return fmt.Sprintf("%s/%s", short(p.Left), short(p.TTL))
 	}
+}
+
+// short formats whole seconds without the zeros behind them.
+func short(d time.Duration) string {
+	if text, whole := strings.CutSuffix(d.String(), "m0s"); whole {
+		return text + "m"
+	}
+	return d.String()
 }
 
 // age is how long it has stood in line, where it says since when: etcd keeps no times.

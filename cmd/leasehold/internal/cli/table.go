@@ -38,7 +38,7 @@ func (t *table) add(cells ...string) {
 }
 
 // leastWidth is what a column is not shortened below.
-const leastWidth = 8
+const leastWidth = 5
 
 func (t *table) widths(screen terminal.Screen) []int {
 	widths := make([]int, len(t.head))
