@@ -33,9 +33,10 @@ type Options struct {
 	Args    []string
 }
 
-// What the demo is made of. Three seconds are long enough to look at and short enough to wait for.
+// What the demo is made of. Four seconds are long enough for a change of leader on a busy machine and short enough to
+// wait for.
 const (
-	ttl      = 3 * time.Second
+	ttl      = 4 * time.Second
 	beat     = 200 * time.Millisecond
 	patience = 10 * time.Second // for any one step; etcd frees a name within about TTL + 0.5 s
 	limit    = 38 * time.Second // for all of it

@@ -79,6 +79,9 @@ func (s *story) take(t tagged) error {
 		s.ready++
 		s.sayAt(t.At, name, "is process %d, with a session of its own", s.pids[t.worker])
 	case evWaits:
+		if s.waiting[t.worker] {
+			break // it had lost its place and got another one
+		}
 		s.waiting[t.worker] = true
 		s.waits = append(s.waits, stretch{lane: t.worker, from: t.At})
 		s.sayAt(t.At, name, "gets in line")

@@ -116,6 +116,9 @@ func (w *worker) takeTurns(ctx context.Context) error {
 			return err
 		}
 		grant, err := w.client.Lock(ctx, w.Lock)
+		if errors.Is(err, leasehold.ErrExpired) || errors.Is(err, leasehold.ErrRevoked) {
+			continue // the place is lost, on a machine that is too busy to renew; nothing was held
+		}
 		if err != nil {
 			return err
 		}

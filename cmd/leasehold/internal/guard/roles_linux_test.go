@@ -53,7 +53,7 @@ func playStamper(path string) {
 
 // playParent guards the command in its arguments, prints its pid, the guardian's and the deadline, and waits.
 func playParent() {
-	deadline := machineclock.Now().Add(time.Second)
+	deadline := machineclock.Now().Add(1500 * time.Millisecond)
 	r, err := launch(command(deadline, os.Args[1:]...))
 	if err != nil {
 		fmt.Println(err)
@@ -86,7 +86,7 @@ func command(deadline machineclock.Instant, args ...string) timed {
 	}
 	return timed{deadline: deadline, Command: Command{
 		Path: path, Args: args, Env: append(os.Environ(), role+"=stamper"),
-		Margin: 150 * time.Millisecond, Grace: 200 * time.Millisecond,
+		Margin: 300 * time.Millisecond, Grace: 200 * time.Millisecond,
 		// The race detector sleeps for a second before a process exits, unless told not to.
 		Guardian: []string{"/usr/bin/env", role + "=guardian", "GORACE=atexit_sleep_ms=0", os.Args[0]},
 	}}
