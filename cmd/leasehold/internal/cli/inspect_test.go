@@ -216,7 +216,7 @@ func TestLeader_PrintsTheValueOrSaysThatNobodyLeads(t *testing.T) {
 	if code, out, stderr := run(t, "leader", "e"); code != exitNo || out != "" || !strings.Contains(stderr, `nobody leads "e"`) {
 		t.Errorf("%d, %q, %q", code, out, stderr)
 	}
-	s, err := sdk.NewSession(t.Context(), c.DirectClient(t), sdk.Config{TTL: time.Second})
+	s, err := sdk.NewSession(t.Context(), c.DirectClient(t), sdk.Config{TTL: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func cluster(t *testing.T) *leaseholdtest.Cluster {
 // lock holds a name for the rest of the test.
 func lock(t *testing.T, c *leaseholdtest.Cluster, name string) *sdk.Grant {
 	t.Helper()
-	s, err := sdk.NewSession(t.Context(), c.DirectClient(t), sdk.Config{TTL: time.Second, Holder: "the test"})
+	s, err := sdk.NewSession(t.Context(), c.DirectClient(t), sdk.Config{TTL: 30 * time.Second, Holder: "the test"})
 	if err != nil {
 		t.Fatal(err)
 	}

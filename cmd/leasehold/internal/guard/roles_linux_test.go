@@ -53,7 +53,7 @@ func playStamper(path string) {
 
 // playParent guards the command in its arguments, prints its pid, the guardian's and the deadline, and waits.
 func playParent() {
-	deadline := machineclock.Now().Add(1500 * time.Millisecond)
+	deadline := machineclock.Now().Add(4 * time.Second)
 	r, err := launch(command(deadline, os.Args[1:]...))
 	if err != nil {
 		fmt.Println(err)
