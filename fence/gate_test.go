@@ -64,3 +64,14 @@ func TestGate_ConformanceWithMarks(t *testing.T) {
 		return m.subject()
 	}, fencetest.Options{})
 }
+
+func BenchmarkGate(b *testing.B) {
+	var gate fence.Gate
+	for b.Loop() {
+		admission, err := gate.Begin(b.Context(), "r", 5)
+		if err != nil {
+			b.Fatal(err)
+		}
+		admission.Discard()
+	}
+}

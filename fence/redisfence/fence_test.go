@@ -149,6 +149,38 @@ func knows(client *redis.Client, nodes int) func(context.Context) error {
 	}
 }
 
+// What the package says that Redis does not promise: replication is asynchronous, and a replica that takes over knows only
+// what it has received.
+func TestFailover_LosesTheMarksThatTheReplicaHadNotReceived(t *testing.T) {
+	_, primary := open(t)
+	server, replica := open(t)
+	old, promoted := newFence(t, primary, redisfence.Config{}), newFence(t, replica, redisfence.Config{})
+	if err := old.Raise(t.Context(), "r", 5); err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := strings.Cut(primary.Options().Addr, ":")
+	if err := replica.ReplicaOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	received := func(ctx context.Context) error { return replica.Get(ctx, promoted.MarkKey("r")).Err() }
+	if err := server.Await(t.Context(), received); err != nil {
+		t.Fatal(err)
+	}
+	// The replica is promoted while the primary still answers: what it answers from now on is lost.
+	if err := replica.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Raise(t.Context(), "r", 9); err != nil {
+		t.Fatal(err)
+	}
+	if err := promoted.Raise(t.Context(), "r", 4); !errors.Is(err, leasehold.ErrStaleToken) {
+		t.Errorf("below the mark that was received: got %v, want leasehold.ErrStaleToken", err)
+	}
+	if err := promoted.Raise(t.Context(), "r", 6); err != nil {
+		t.Errorf("below the mark that was lost: got %v; if this is refused now, the documentation is wrong", err)
+	}
+}
+
 func TestFence_AnswersOfTheCommandsComeBack(t *testing.T) {
 	_, client := open(t)
 	f := newFence(t, client, redisfence.Config{})

@@ -74,6 +74,7 @@ func TestFences(t *testing.T) {
 		{"CommitAfterARefusalChangesNoMark", eachLevel(testCommitAfterARefusalChangesNoMark)},
 		{"RollbackTakesTheMarkWithIt", eachLevel(testRollbackTakesTheMarkWithIt)},
 		{"SuccessorReadsWhatItsPredecessorWrote", eachLevel(testSuccessorReadsWhatItsPredecessorWrote)},
+		{"IdleTransactionOfAStoppedHolderEnds", testIdleTransactionOfAStoppedHolderEnds},
 		{"CreateTableMayRunTwice", testCreateTableMayRunTwice},
 		{"NothingIsSentWithoutAGrant", testNothingIsSentWithoutAGrant},
 		{"RowConformance", testRowConformance},

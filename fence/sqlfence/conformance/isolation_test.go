@@ -182,3 +182,33 @@ func testCreateTableMayRunTwice(t *testing.T, db *database) {
 	}
 	db.raise(t, f, 5)
 }
+
+// A holder that stops inside its transaction keeps the mark locked; the database's own limit on idle transactions lets its
+// successor go on, and what the holder does when it wakes up fails.
+func testIdleTransactionOfAStoppedHolderEnds(t *testing.T, db *database) {
+	limit := map[sqlfence.Dialect]string{
+		sqlfence.PostgreSQL: "SET LOCAL idle_in_transaction_session_timeout = '1s'",
+		sqlfence.MySQL:      "SET SESSION idle_write_transaction_timeout = 1",
+	}[db.dialect]
+	if limit == "" {
+		t.Log("no such limit: the database is in the process that stops")
+		return
+	}
+	f := newFence(t, db)
+	old := db.begin(t, sql.LevelDefault)
+	if _, err := old.ExecContext(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.CheckToken(t.Context(), old, t.Name(), 5); err != nil {
+		t.Fatal(err)
+	}
+	db.raise(t, f, 6) // returns when the database has ended the other transaction
+	if _, err := old.ExecContext(t.Context(), db.query("INSERT INTO list (resource, value) VALUES (?, ?)"), t.Name(), "late"); err == nil {
+		if err := old.Commit(); err == nil {
+			t.Fatal("the stopped holder's transaction was committed")
+		}
+	}
+	if values, err := db.values(t.Context(), t.Name()); err != nil || len(values) != 0 {
+		t.Fatalf("got %q, %v, want nothing of the stopped holder", values, err)
+	}
+}
