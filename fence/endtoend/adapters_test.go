@@ -98,7 +98,7 @@ func (r *resources) addEtcd(_ context.Context, _ addresses) error {
 		return err
 	}
 	r.adapters = append(r.adapters, adapter{
-		name: "etcd, the grant's own key",
+		name: "etcd, Grant.Txn",
 		late: func(ctx context.Context, grant *leasehold.Grant, value string) error {
 			got, err := r.etcd.Txn(ctx).If(grant.Cmp()).Then(clientv3.OpPut("by grant", value)).Commit()
 			if err == nil && !got.Succeeded {
@@ -108,10 +108,7 @@ func (r *resources) addEtcd(_ context.Context, _ addresses) error {
 		},
 		granted: func(ctx context.Context, value string) error {
 			grant, _ := leasehold.FromContext(ctx)
-			if err := grant.Err(); err != nil {
-				return err
-			}
-			_, err := r.etcd.Txn(ctx).If(grant.Cmp()).Then(clientv3.OpPut("by grant", value)).Commit()
+			_, err := grant.Txn(ctx).Then(clientv3.OpPut("by grant", value)).Commit()
 			return err
 		},
 		plain: plain, last: last("by grant"),
