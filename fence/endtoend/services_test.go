@@ -21,50 +21,60 @@ import (
 	"example.com/leasehold/fence/internal/lists"
 )
 
+// httpLists is a client of the lists over HTTP.
+type httpLists struct {
+	base   string
+	client *http.Client
+}
+
+// call makes one request, with a token unless that is zero.
+func (l *httpLists) call(ctx context.Context, method, path, name string, token leasehold.Token, value string) ([]byte, error) {
+	target := l.base + path + "?" + url.Values{"resource": {name}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(value))
+	if err != nil {
+		return nil, err
+	}
+	if token != 0 {
+		httpfence.SetToken(request.Header, token)
+	}
+	response, err := l.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if err := httpfence.CheckResponse(response); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %s", response.Status)
+	}
+	return body, err
+}
+
 // addHTTP adds a client of the service that is fenced by its middleware.
 func (r *resources) addHTTP(_ context.Context, a addresses) error {
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	plain, fenced := &http.Client{Transport: base}, &http.Client{Transport: &httpfence.Transport{Base: base}}
+	base.MaxIdleConnsPerHost = 16
 	r.closers = append(r.closers, func() error { base.CloseIdleConnections(); return nil })
-	target := func(path string) string { return a.HTTP + path + "?" + url.Values{"resource": {resource}}.Encode() }
-	call := func(ctx context.Context, client *http.Client, method, path string, token leasehold.Token, value string) ([]byte, error) {
-		request, err := http.NewRequestWithContext(ctx, method, target(path), strings.NewReader(value))
-		if err != nil {
-			return nil, err
-		}
-		if token != 0 {
-			httpfence.SetToken(request.Header, token)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		defer response.Body.Close()
-		if err := httpfence.CheckResponse(response); err != nil {
-			return nil, err
-		}
-		body, err := io.ReadAll(response.Body)
-		if err == nil && response.StatusCode != http.StatusOK {
-			err = fmt.Errorf("status %s", response.Status)
-		}
-		return body, err
-	}
+	plain := &httpLists{a.HTTP, &http.Client{Transport: base}}
+	fenced := &httpLists{a.HTTP, &http.Client{Transport: &httpfence.Transport{Base: base}}}
 	r.adapters = append(r.adapters, adapter{
 		name: "HTTP, httpfence",
 		late: func(ctx context.Context, grant *leasehold.Grant, value string) error {
-			_, err := call(ctx, plain, http.MethodPost, "/fenced", grant.Token(), value)
+			_, err := plain.call(ctx, http.MethodPost, "/fenced", resource, grant.Token(), value)
 			return err
 		},
 		granted: func(ctx context.Context, value string) error {
-			_, err := call(ctx, fenced, http.MethodPost, "/fenced", 0, value)
+			_, err := fenced.call(ctx, http.MethodPost, "/fenced", resource, 0, value)
 			return err
 		},
 		plain: func(ctx context.Context, value string) error {
-			_, err := call(ctx, plain, http.MethodPost, "/plain", 0, value)
+			_, err := plain.call(ctx, http.MethodPost, "/plain", resource, 0, value)
 			return err
 		},
 		last: func(ctx context.Context) (string, error) {
-			body, err := call(ctx, plain, http.MethodGet, "/fenced", 0, "")
+			body, err := plain.call(ctx, http.MethodGet, "/fenced", resource, 0, "")
 			if err != nil {
 				return "", err
 			}
