@@ -16,8 +16,8 @@ var (
 	ErrPrecondition = errors.New("objectfence: the condition of a write does not hold")
 )
 
-// Store is an object store with conditional writes: S3 with If-Match and If-None-Match, GCS with generations. Package
-// s3store has the one for S3 and what speaks its protocol. A Store is safe for concurrent use.
+// Store is an object store with conditional writes: S3 with If-Match and If-None-Match, GCS with generations. Packages
+// s3store and gcsstore have them. A Store is safe for concurrent use.
 type Store interface {
 	// Head returns what the store keeps about an object, or ErrNotExist.
 	Head(ctx context.Context, key string) (Info, error)
