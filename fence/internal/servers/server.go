@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -206,15 +207,25 @@ func childrenOf(pid int) []int {
 	return pids
 }
 
-// freeAddr returns a loopback address that nobody listens on.
+// freeAddr returns a loopback address that nobody listens on. Its port is below those that the kernel gives to outgoing
+// connections, so that none of these takes it while the server is away.
 func freeAddr(tb testing.TB) string {
 	tb.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	const first, last = 15_000, 32_000
+	var lastErr error
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(last-first)))
+		listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", addr)
+		if err == nil {
+			err = listener.Close()
+		}
+		if err == nil {
+			return addr
+		}
+		lastErr = err
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	tb.Fatal(lastErr)
+	return ""
 }
 
 // tempDir returns a directory with a short name, because sockets have short names, that belongs to the owner of the
