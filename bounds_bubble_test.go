@@ -26,12 +26,16 @@ func TestBlockingCalls_EndWithTheirContextWhenEverybodyIsSilent(t *testing.T) {
 			s := r.open(Config{TTL: time.Minute})
 			other := r.another()
 			other.lock(other.open(Config{TTL: time.Minute}), "a")
-			return func(ctx context.Context) error { return r.silentIn(time.Second, func() error { return second(s.Lock(ctx, "a")) }) }
+			return func(ctx context.Context) error {
+				return r.silentIn(time.Second, func() error { return second(s.Lock(ctx, "a")) })
+			}
 		},
 		"Session.Lock, behind a neighbour": func(r *rig) func(context.Context) error {
 			s := r.open(Config{TTL: time.Minute})
 			r.lock(s, "a")
-			return func(ctx context.Context) error { return r.silentIn(time.Second, func() error { return second(s.Lock(ctx, "a")) }) }
+			return func(ctx context.Context) error {
+				return r.silentIn(time.Second, func() error { return second(s.Lock(ctx, "a")) })
+			}
 		},
 		"Session.TryLock": func(r *rig) func(context.Context) error {
 			s := r.open(Config{TTL: time.Minute})

@@ -87,7 +87,8 @@ var beliefs = []mutant{
 		"Lease_EndsOnceForOneReason",
 	},
 	{
-		"R3", "a lost session is renewed", []edit{
+		"R3", "a lost session is renewed",
+		[]edit{
 			{"session.go", "		s.engine.keeper.remove(s)\n", ""},
 			{"keepalive.go", "		case expiry <= now:\n			heap.Pop(&k.agenda) // nothing is sent for it any more\n", "		case expiry <= now && s.end(ErrExpired):\n"},
 			{"keepalive.go", "s.Valid() // finds the expiry passed", "s.announce() // finds the expiry passed"},
@@ -133,7 +134,8 @@ var beliefs = []mutant{
 		"Grant_BeliefEndsBeforeTheRequestThatFreesTheName",
 	},
 	{
-		"R6", "Close revokes before the belief ends", []edit{
+		"R6", "Close revokes before the belief ends",
+		[]edit{
 			{"session.go", "	s.lose(ErrClosed)\n	switch reason := s.reason(); {", "	switch reason := ErrClosed; {"},
 			{"session.go", "			s.last = e.leave()\n			close(s.closing)\n		}\n		if !e.start(revoke)", "			s.lose(ErrClosed)\n			s.last = e.leave()\n			close(s.closing)\n		}\n		if !e.start(revoke)"},
 		},

@@ -99,7 +99,8 @@ var streams = []mutant{
 		"Lock_AWatchOnACutOffMemberLeavesNoLockFree",
 	},
 	{
-		"outage", "grpc's backoff is not reset when somebody waits", []edit{
+		"outage", "grpc's backoff is not reset when somebody waits",
+		[]edit{
 			{"flight.go", "connectivity.TransientFailure {", "connectivity.Shutdown {"},
 		},
 		"Grant_IsToldOfWhatHappenedWhileItsWatchWasBroken",
