@@ -215,7 +215,7 @@ func TestSession_ValidEndsAtTheExpiryWithoutATimer(t *testing.T) {
 		if !s.Valid() || s.Remaining() != 1 {
 			r.Errorf("a nanosecond before: valid %v, remaining %v", s.Valid(), s.Remaining())
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if s.Valid() || s.Remaining() != 0 {
 			r.Errorf("at the expiry: valid %v, remaining %v", s.Valid(), s.Remaining())
 		}

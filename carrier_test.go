@@ -46,12 +46,12 @@ func onCarrier(t *testing.T, sessions int, f func(t *testing.T, c *carrier, all 
 	})
 }
 
-func (cfg Config) mustDefaults(t *testing.T) Config {
-	cfg, err := cfg.withDefaults()
+func (c Config) mustDefaults(t *testing.T) Config {
+	c, err := c.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cfg
+	return c
 }
 
 // ask puts sessions into the queue of the stream and returns the leases that go out.

@@ -129,14 +129,6 @@ func (r *rig) expiryOf(s *Session) time.Time {
 	return time.Now().Add(clock.Instant(s.expiry.Load()).Sub(s.clk.Now()))
 }
 
-// sentAt is the latest send instant of a session's renewals, or of its grant, in the bubble's time.
-func (r *rig) sentAt(s *Session) time.Time {
-	k := s.engine.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return time.Now().Add(s.renewal.sent.Sub(s.clk.Now()))
-}
-
 // term is the local term that follows from what was granted.
 func term(s *Session) time.Duration { return s.allow.expiry(0, s.granted).Sub(0) }
 
@@ -225,20 +217,6 @@ func (g *gate) letOut(i int) {
 	close(g.exits[i])
 	g.mu.Unlock()
 	synctest.Wait()
-}
-
-// letAllOut delivers all answers that are left, in order, and keeps no more.
-func (g *gate) letAllOut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open = true
-	for _, exit := range g.exits {
-		select {
-		case <-exit:
-		default:
-			close(exit)
-		}
-	}
 }
 
 // wait sleeps until ready, looking every millisecond, for a minute at most.

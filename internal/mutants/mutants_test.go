@@ -77,7 +77,7 @@ func TestMutants_StillApply(t *testing.T) {
 			t.Errorf("%q is there twice", m.what)
 		}
 		rules[m.rule], described[m.what] = true, true
-		for _, name := range strings.Split(m.killers, "|") {
+		for name := range strings.SplitSeq(m.killers, "|") {
 			if !tests["Test"+name] {
 				t.Errorf("%s, %s: no test Test%s in the fast part", m.rule, m.what, name)
 			}
@@ -101,7 +101,7 @@ func TestMutants_AreKilled(t *testing.T) {
 	for _, m := range all() {
 		if chosen.MatchString(m.rule + " " + m.what) {
 			mutants = append(mutants, m)
-			for _, name := range strings.Split(m.killers, "|") {
+			for name := range strings.SplitSeq(m.killers, "|") {
 				names[name] = true
 			}
 		}
