@@ -28,8 +28,8 @@ type ElectorConfig struct {
 	// answered, on StepDown, and when Progress is missed; [context.Cause] tells which. It carries the values of Run's context
 	// and the grant ([FromContext]), and its Err compares the clock itself: it is never nil after the local expiry.
 	//
-	// A panic is not recovered: OnStoppedLeading is called, the leadership is given back, which is bounded by two seconds, and
-	// the panic goes on through Run.
+	// A panic is not recovered: OnStoppedLeading is called, the leadership is given back and the session closed, which is bounded
+	// by a few seconds, and the panic goes on through Run.
 	OnStartedLeading func(ctx context.Context, l *Leadership)
 
 	// OnStoppedLeading, if set, is called once for each call of OnStartedLeading, after that has returned and before
@@ -57,7 +57,8 @@ type ElectorConfig struct {
 	// Grace together.
 	OverrunDistance time.Duration
 
-	// OnOverrun, if set, is called at an overrun, in a goroutine of its own. It belongs to [OverrunReport].
+	// OnOverrun, if set, is called at an overrun, in a goroutine of its own. It belongs to [OverrunReport]. Run returns only after
+	// it has.
 	OnOverrun func(Overrun)
 
 	// Progress is how long the work may go without calling [Leadership.Progress], from the start on and also while it
@@ -73,35 +74,6 @@ type ElectorConfig struct {
 	// Tolerance is how long after the end of its term work may still run before [Elector.Check] calls that unhealthy.
 	// Default: one term.
 	Tolerance time.Duration
-}
-
-// OverrunPolicy is what an elector does about work that goes on although somebody else is about to lead.
-type OverrunPolicy int
-
-const (
-	// OverrunReport logs an error and calls OnOverrun if it is set, and no more: the leadership is not Valid, transactions
-	// of its grant are refused, the elector does not stand in line before the work has returned, and Check turns unhealthy.
-	// What protects the resource from the work that goes on is that it compares tokens (R13).
-	OverrunReport OverrunPolicy = iota
-
-	// OverrunExit writes the reason to the log and to standard error and ends the process with status 1, without
-	// deferred calls. For resources that cannot compare tokens.
-	OverrunExit
-)
-
-// Overrun describes work that still runs although its leadership has ended.
-type Overrun struct {
-	// Name is the name of the election.
-	Name string
-	// Token is the token under which the work was started. Resources that compare tokens refuse it once a successor has written.
-	Token Token
-	// Reason is why the context of the work ended.
-	Reason error
-	// Stopping is how long ago that was.
-	Stopping time.Duration
-	// Distance is how long it takes until somebody else can lead at the earliest, not counting what etcd needs to find that out.
-	// Zero or less: somebody may lead already.
-	Distance time.Duration
 }
 
 // withDefaults fills zero fields from the client's config, or returns every problem.
