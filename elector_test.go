@@ -37,9 +37,6 @@ type work struct {
 	giveUp chan struct{} // closed: it returns by itself
 }
 
-// electorStep bounds one step of a test: far more than any machine needs.
-const electorStep = time.Minute
-
 // startReplica runs an elector for the election "name" until the test ends.
 func startReplica(t testing.TB, client *clientv3.Client, cfg leasehold.Config, configure func(*replica, *leasehold.ElectorConfig)) *replica {
 	t.Helper()
@@ -69,10 +66,10 @@ func startReplica(t testing.TB, client *clientv3.Client, cfg leasehold.Config, c
 	t.Cleanup(func() {
 		r.closing.Store(true)
 		cancel()
-		if err := electorAwait(t, "Run returns", r.ran); err != nil && !errors.Is(err, leasehold.ErrClosed) {
+		if err := await(t, "Run returns", r.ran); err != nil && !errors.Is(err, leasehold.ErrClosed) {
 			t.Errorf("Run: %v", err)
 		}
-		cctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), electorStep)
+		cctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), step)
 		defer cancel()
 		if err := pool.Close(cctx); err != nil && !errors.Is(err, leasehold.ErrClosed) {
 			t.Errorf("close the client: %v", err)
@@ -99,30 +96,16 @@ func (r *replica) work(ctx context.Context, l *leasehold.Leadership, hang chan s
 // leads waits until the replica's work has started.
 func (r *replica) leads() *work {
 	r.t.Helper()
-	return electorAwait(r.t, "the replica leads", r.works)
+	return await(r.t, "the replica leads", r.works)
 }
 
 // shutDown ends Run and waits for it.
 func (r *replica) shutDown() {
 	r.t.Helper()
 	r.stop()
-	err := electorAwait(r.t, "Run returns", r.ran)
+	err := await(r.t, "Run returns", r.ran)
 	if err != nil {
 		r.t.Errorf("Run: %v", err)
 	}
 	r.ran <- err
-}
-
-// electorAwait waits for what comes over a channel, or for its being closed.
-func electorAwait[T any](t testing.TB, what string, ch <-chan T) T {
-	t.Helper()
-	timer := time.NewTimer(electorStep)
-	defer timer.Stop()
-	select {
-	case v := <-ch:
-		return v
-	case <-timer.C:
-		t.Fatalf("%s: not within %v", what, electorStep)
-	}
-	panic("unreachable")
 }
