@@ -7,6 +7,7 @@
 #
 #	make check    formatting, vet, lint, fixes, tidiness, house rules, other platforms
 #	make test     every module's tests under the race detector (needs a C compiler)
+#	make mutants  every rule broken once: the fast tests must notice
 #	make fuzz     every fuzz target for FUZZTIME
 #	make bench    every benchmark COUNT times; compare two outputs with make benchstat OLD=... NEW=...
 
@@ -79,6 +80,11 @@ cross:
 .PHONY: test
 test:
 	@$(call each,$(GO) test -race -shuffle=on -timeout=$(TIMEOUT) ./...)
+
+# Breaks each rule of the protocol in an overlay of the tree, and prints which test noticed. ONLY= picks some by rule or words.
+.PHONY: mutants
+mutants:
+	@$(GO) test -count=1 -timeout=60m -run=Killed ./internal/mutants -kill -only='$(ONLY)'
 
 # One target at a time, because go test fuzzes no more. A failing input is written to the package's testdata.
 .PHONY: fuzz

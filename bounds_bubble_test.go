@@ -53,6 +53,10 @@ func TestBlockingCalls_EndWithTheirContextWhenEverybodyIsSilent(t *testing.T) {
 		"Grant.Release": func(r *rig) func(context.Context) error {
 			return r.lock(r.open(Config{TTL: time.Minute}), "a").Release
 		},
+		"Grant.Txn": func(r *rig) func(context.Context) error {
+			g := r.lock(r.open(Config{TTL: time.Minute}), "a")
+			return func(ctx context.Context) error { return second(g.Txn(ctx).Commit()) }
+		},
 		"Campaign": func(r *rig) func(context.Context) error {
 			e := r.open(Config{TTL: time.Minute}).Election("a")
 			return func(ctx context.Context) error { return second(e.Campaign(ctx, "v")) }

@@ -96,6 +96,32 @@ func TestGrant_CmpIsTrueForThisGrantAlone(t *testing.T) {
 	})
 }
 
+// R13: a transaction under a grant that is held up on its way does not run when it arrives after the grant has gone, whoever holds
+// the name by then; and its holder is told.
+func TestGrantTxn_ThatArrivesAfterTheGrantDoesNotRun(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		g := r.lock(r.open(Config{TTL: 6 * time.Second}), "a")
+		other := r.another()
+		next := make(chan *Grant, 1)
+		go func() { next <- other.lock(other.open(Config{TTL: time.Minute}), "a") }()
+		time.Sleep(2 * time.Second)
+		r.must(second(g.Txn(r.Context()).Then(clientv3.OpPut("data", "in time")).Commit()))
+		r.cluster.Hook(txnOnce(etcdfake.Delay(10 * time.Second)))
+		got := make(chan error, 1)
+		go func() { got <- second(g.Txn(r.Context()).Then(clientv3.OpPut("data", "late")).Commit()) }()
+		r.quiet()
+		r.must(second(r.cluster.Delete(g.Key())))
+		later := <-next
+		r.must(second(later.Txn(r.Context()).Then(clientv3.OpPut("data", "of the next")).Commit()))
+		if err := r.result("the late transaction", got); !errors.Is(err, ErrRevoked) {
+			r.Errorf("the late transaction: %v, want ErrRevoked", err)
+		}
+		if data := r.cluster.Keys("data"); len(data) != 1 || string(data[0].Value) != "of the next" {
+			r.Errorf("data %v", data)
+		}
+	})
+}
+
 // R8: what a leader proclaims does not change its token, and is no reason to be told of a loss.
 func TestLeadership_ProclaimKeepsTheTokenAndTheGrant(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {

@@ -119,6 +119,51 @@ func TestLock_HandsOverInOneRoundTrip(t *testing.T) {
 	}
 }
 
+// R7: a release hands over to the neighbour only if that one's own key is still there.
+func TestLock_IsNotHandedOverToANeighbourWhoseKeyHasGone(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		r.delay(20*time.Millisecond, 100*time.Millisecond)
+		s := r.open(Config{})
+		holder := r.lock(s, "a")
+		got := make(chan error, 1)
+		go func() { got <- second(s.Lock(r.Context(), "a")) }()
+		time.Sleep(300 * time.Millisecond) // in line, but not yet with a watch on its own key
+		line := r.cluster.Keys(lineDir(defaultPrefix, "a"))
+		if len(line) != 2 {
+			r.Fatalf("%d in line, want 2", len(line))
+		}
+		time.AfterFunc(10*time.Millisecond, func() { _, _ = r.cluster.Delete(string(line[1].Key)) }) // overtakes the release
+		r.must(holder.Release(r.Context()))
+		if err := r.result("the neighbour", got); !errors.Is(err, ErrRevoked) {
+			r.Errorf("the neighbour: %v, want ErrRevoked", err)
+		}
+	})
+}
+
+// R7: a waiter that has asked for a watch of the line knows nothing before it has read the line, however long the watch takes to open.
+func TestLock_AWaiterIsNotFirstBeforeItHasReadTheLine(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		other := r.another()
+		holder := r.lock(other.open(Config{TTL: time.Minute}), "a")
+		s := r.open(Config{TTL: time.Minute})
+		r.delay(400*time.Millisecond, 400*time.Millisecond)
+		got := make(chan error, 1)
+		go func() { got <- second(s.Lock(r.Context(), "a")) }()
+		time.Sleep(20 * time.Second)
+		select {
+		case err := <-got:
+			r.Fatalf("Lock returned %v while another holds the lock, valid %v", err, holder.Valid())
+		default:
+		}
+		start := time.Now()
+		r.must(holder.Release(r.Context()))
+		r.must(r.result("the waiter", got))
+		if d := time.Since(start); d != 400*time.Millisecond {
+			r.Errorf("handed over in %v, want the 400ms of the way", d)
+		}
+	})
+}
+
 // R7: of a line of three, the one in the middle gives up. The last is told that the key ahead of it has gone, and is not first.
 func TestLock_APlaceAheadThatGoesIsNotTheLastOne(t *testing.T) {
 	for name, same := range map[string]bool{"machines": false, "goroutines": true} {

@@ -24,7 +24,23 @@ var acquires = []mutant{
 		"R7", "who sees the key ahead go takes itself for the first", one("wait.go", "		if len(went) > 0 && !s.whole {\n", "		if len(went) > 0 && !s.whole {\n			s.first = true\n"),
 		"Lock_APlaceAheadThatGoesIsNotTheLastOne",
 	},
+	{
+		"R7", "a release hands over without a look at the neighbour's own key", one("neighbours.go", "if len(own) > 0 && p.intact(own[0]) {", "if len(own) >= 0 {"),
+		"Lock_IsNotHandedOverToANeighbourWhoseKeyHasGone",
+	},
+	{
+		"R7", "a watch on the line is trusted before the line was read", one("wait.go", "s.whole && s.synced && len(s.ahead) == 0", "s.whole && len(s.ahead) == 0"),
+		"Lock_AWaiterIsNotFirstBeforeItHasReadTheLine",
+	},
+	{
+		"R7", "an acquire under way goes on after its session has ended", one("commit.go", "	case <-lost:\n", "	case <-chan struct{}(nil):\n		_ = lost\n"),
+		"Outage_LongerThanTheTermTellsEverybody",
+	},
 
+	{
+		"R8", "an old token that a backup has brought back is handed out", one("line.go", "if int64(p.token) <= p.floor {", "if p.token == 0 {"),
+		"Cluster_RolledBackUnnoticedHandsOutNoOldToken",
+	},
 	{
 		"R8", "the token comes from the header of the answer", one("line.go", "		if err := p.took(own[0]); err != nil {", "		own[0].CreateRevision = resp.Header.GetRevision()\n		if err := p.took(own[0]); err != nil {"),
 		"Lock_TokenIsTheKeysOwnWhateverHappensToTheRequest",
@@ -48,6 +64,14 @@ var acquires = []mutant{
 	},
 	{
 		"R9", "a delete that found nothing settles the attempt", one("line.go", "	p.session.engine.janitor.search(p)\n", ""),
+		"Lock_AnAbandonedAcquireLeavesNoGhost|Release_OfARepeatedAcquireLeavesNoGhost",
+	},
+	{
+		"R9", "the key of a late attempt is found and left", one("janitor.go", "				p.delete(found, nil)\n", ""),
+		"Lock_AnAbandonedAcquireLeavesNoGhost|Release_OfARepeatedAcquireLeavesNoGhost",
+	},
+	{
+		"R9", "the search ends before the attempts are settled", one("janitor.go", "finished := err == nil && settled && found == 0", "finished := err == nil && (settled || found == 0)"),
 		"Lock_AnAbandonedAcquireLeavesNoGhost|Release_OfARepeatedAcquireLeavesNoGhost",
 	},
 	{
@@ -124,10 +148,18 @@ var acquires = []mutant{
 		"Mark_JudgesAnswers|Mark_BelievesConcurrentAnswersOfAHealthyCluster",
 	},
 	{
+		"rollback", "the mark is forgotten with the last session", one("engine.go", "startEngine(client, &slot.mark, log)", "startEngine(client, &mark{}, log)"),
+		"Cluster_RolledBackWhileNobodyHoldsAnything",
+	},
+	{
 		"rollback", "new sessions do not ask how far a suspect cluster has come", one("session.go", "if e.mark.suspect() {", "if false {"),
 		"Cluster_ReplacedOrRolledBackEndsAllGrants",
 	},
 
+	{
+		"R13", "a transaction under a grant runs without it", one("txn.go", "KV.Txn(t.ctx).If(g.Cmp()).Then(", "KV.Txn(t.ctx).Then("),
+		"GrantTxn_ThatArrivesAfterTheGrantDoesNotRun",
+	},
 	{
 		"R13", "a fence admits a lower token", one("fencing.go", "if t <= 0 || t < highest {", "if t <= 0 {"),
 		"Fence_AdmitsRisingTokensAndRefusesLateOnes",
