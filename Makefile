@@ -84,7 +84,7 @@ test:
 # Breaks each rule of the protocol in an overlay of the tree, and prints which test noticed. ONLY= picks some by rule or words.
 .PHONY: mutants
 mutants:
-	@$(GO) test -count=1 -timeout=60m -run=Killed ./internal/mutants -kill -only='$(ONLY)'
+	@$(GO) test -count=1 -timeout=60m -run=Killed -v ./internal/mutants -kill -only='$(ONLY)'
 
 # One target at a time, because go test fuzzes no more. A failing input is written to the package's testdata.
 .PHONY: fuzz

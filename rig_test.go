@@ -170,7 +170,6 @@ func (r *rig) streams() func() int {
 type gate struct {
 	mu    sync.Mutex
 	kept  []keptAnswer
-	open  bool
 	exits []chan struct{}
 }
 
@@ -185,10 +184,6 @@ func (r *rig) keepAnswers(method string) *gate {
 	r.cluster.Hook(etcdfake.On(method, func(ctx context.Context, call etcdfake.Call, next etcdfake.Next) (proto.Message, error) {
 		resp, err := next(call.Detached(ctx))
 		g.mu.Lock()
-		if g.open {
-			g.mu.Unlock()
-			return resp, err
-		}
 		exit := make(chan struct{})
 		g.kept = append(g.kept, keptAnswer{call, time.Now()})
 		g.exits = append(g.exits, exit)
