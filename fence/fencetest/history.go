@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,7 +58,7 @@ func (s suite) testConcurrentWriters(t *testing.T) {
 		histories[i] = &history{resource: fmt.Sprintf("%s/%d", t.Name(), i), outcomes: make(map[string]attempt)}
 	}
 	var definite, lost atomic.Int64
-	restart := restarter(ctx, t, subject, &definite, s.Writes)
+	server := &restarts{subject: subject, at: []int64{int64(s.Writes) / 3, int64(s.Writes) * 2 / 3}}
 
 	var writers sync.WaitGroup
 	for w := range s.Writers {
@@ -67,19 +68,18 @@ func (s suite) testConcurrentWriters(t *testing.T) {
 				h := histories[rng.IntN(len(histories))]
 				token := h.pick(rng)
 				if h.write(ctx, t, subject, token, fmt.Sprintf("%d.%d", w, n)) {
-					definite.Add(1)
-				} else {
-					if lost.Add(1) > int64(s.Writes) {
-						t.Errorf("more than %d writes of unknown outcome, the last one: %v", s.Writes, h.lastLost())
-					}
-					restart.await()
+					// One writer restarts the server while the others go on writing.
+					server.restartAt(ctx, t, definite.Add(1))
+					continue
 				}
+				if lost.Add(1) > int64(s.Writes) {
+					t.Errorf("more than %d writes of unknown outcome, the last one: %v", s.Writes, h.lastLost())
+				}
+				server.await()
 			}
 		})
 	}
 	writers.Wait()
-	cancel()
-	restart.wait()
 	if got := definite.Load(); got < int64(s.Writes) {
 		t.Fatalf("only %d of %d writes were accepted or refused", got, s.Writes)
 	}
@@ -87,7 +87,7 @@ func (s suite) testConcurrentWriters(t *testing.T) {
 	for _, h := range histories {
 		h.verify(t, subject, &total)
 	}
-	t.Logf("%d accepted, %d refused, %d of unknown outcome, %d restarts", total[accepted], total[refused], total[unknown], restart.count)
+	t.Logf("%d accepted, %d refused, %d of unknown outcome, %d restarts", total[accepted], total[refused], total[unknown], server.count)
 	if total[accepted] < s.Writes/10 || total[refused] < s.Writes/10 {
 		t.Errorf("%d accepted and %d refused of %d: the run shows too little", total[accepted], total[refused], s.Writes)
 	}
@@ -183,48 +183,30 @@ func raise(to *atomic.Int64, n int64) {
 	}
 }
 
-// restarts kills and restarts the server while the writers write. Its lock is held while the server is away.
+// restarts kills and restarts the server while the writers write.
 type restarts struct {
-	sync.Mutex
-	done  sync.WaitGroup
+	subject Subject
+	at      []int64 // after how many writes
+
+	mu    sync.Mutex // held while the server is away
 	count int
+}
+
+// restartAt restarts the server if n writes are the moment for it. Each n is given once.
+func (r *restarts) restartAt(ctx context.Context, t *testing.T, n int64) {
+	if r.subject.Restart == nil || !slices.Contains(r.at, n) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count++
+	if err := r.subject.Restart(ctx); err != nil {
+		t.Errorf("restart: %v", err)
+	}
 }
 
 // await returns when the server is there.
 func (r *restarts) await() {
-	r.Lock()
-	defer r.Unlock()
-}
-
-// wait returns when there will be no more restarts.
-func (r *restarts) wait() { r.done.Wait() }
-
-// restarter restarts the server after a third and after two thirds of the writes.
-func restarter(ctx context.Context, t *testing.T, subject Subject, progress *atomic.Int64, writes int) *restarts {
-	r := &restarts{}
-	if subject.Restart == nil {
-		return r
-	}
-	r.done.Go(func() {
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for _, at := range []int{writes / 3, writes * 2 / 3} {
-			for progress.Load() < int64(at) {
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					return
-				}
-			}
-			r.Lock()
-			err := subject.Restart(ctx)
-			r.count++
-			r.Unlock()
-			if err != nil {
-				t.Errorf("restart: %v", err)
-				return
-			}
-		}
-	})
-	return r
+	r.mu.Lock()
+	defer r.mu.Unlock()
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // Subject is a fenced resource that keeps, for each name, a list of values. Its functions are called concurrently,
-// except Restart.
+// Restart by one goroutine at a time.
 type Subject struct {
 	// Write appends value to the list of resource, as one step with the check of token, through the fence under test.
 	// Each value is written once; an error that is neither a refusal nor matches fence.ErrConflict leaves open whether

@@ -35,26 +35,29 @@ type database struct {
 	dialect sqlfence.Dialect
 	restart func(context.Context) error // nil if there is nothing to restart
 	levels  []sql.IsolationLevel
+	variant bool // a database that was there before, with another driver or setting: its runs are shorter
 }
 
 // kind is a way to open a database.
 type kind struct {
 	name string
 	open func(t *testing.T) *database
+	// variant is that of the database.
+	variant bool
 }
 
 // kinds are all databases and drivers; each opens an empty database.
 func kinds() []kind {
 	return []kind{
-		{"PostgreSQL", func(t *testing.T) *database { return openPostgres(t, "pgx") }},
-		{"PostgreSQL with pq", func(t *testing.T) *database { return openPostgres(t, "postgres") }},
-		{"MariaDB", func(t *testing.T) *database { return openMariaDB(t, "") }},
-		{"MariaDB with found rows", func(t *testing.T) *database { return openMariaDB(t, "?clientFoundRows=true&interpolateParams=true") }},
-		{"MariaDB with snapshot isolation", func(t *testing.T) *database { return openMariaDB(t, "?innodb_snapshot_isolation=1") }},
+		{"PostgreSQL", func(t *testing.T) *database { return openPostgres(t, "pgx") }, false},
+		{"PostgreSQL with pq", func(t *testing.T) *database { return openPostgres(t, "postgres") }, true},
+		{"MariaDB", func(t *testing.T) *database { return openMariaDB(t, "") }, false},
+		{"MariaDB with found rows", func(t *testing.T) *database { return openMariaDB(t, "?clientFoundRows=true&interpolateParams=true") }, true},
+		{"MariaDB with snapshot isolation", func(t *testing.T) *database { return openMariaDB(t, "?innodb_snapshot_isolation=1") }, true},
 		{"SQLite", func(t *testing.T) *database {
 			return openSQLite(t, "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-		}},
-		{"SQLite with a rollback journal", func(t *testing.T) *database { return openSQLite(t, "_txlock=immediate") }},
+		}, false},
+		{"SQLite with a rollback journal", func(t *testing.T) *database { return openSQLite(t, "_txlock=immediate") }, true},
 	}
 }
 

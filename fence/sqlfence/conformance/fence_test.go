@@ -84,6 +84,7 @@ func TestFences(t *testing.T) {
 	for _, kind := range kinds() {
 		t.Run(kind.name, func(t *testing.T) {
 			db := kind.open(t)
+			db.variant = kind.variant
 			for _, test := range tests {
 				t.Run(test.name, func(t *testing.T) { test.run(t, db) })
 			}
@@ -95,8 +96,8 @@ func testConformance(t *testing.T, db *database) {
 	f := newFence(t, db)
 	for _, level := range db.levels {
 		options := fencetest.Options{}
-		if level != sql.LevelDefault {
-			options.Writes = 1_000 // the long run is made once
+		if level != sql.LevelDefault || db.variant {
+			options.Writes = 500 // the long run is made once for each database
 		}
 		t.Run(level.String(), func(t *testing.T) {
 			fencetest.Run(t, func(*testing.T) fencetest.Subject { return db.subject(f, level) }, options)

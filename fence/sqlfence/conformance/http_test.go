@@ -119,7 +119,7 @@ func testBehindHTTP(t *testing.T, db *database) {
 	defer server.Close()
 	defer http.DefaultClient.CloseIdleConnections()
 	subject := httpSubject(server.URL, db.restart)
-	fencetest.Run(t, func(*testing.T) fencetest.Subject { return subject }, fencetest.Options{Writes: 1_000})
+	fencetest.Run(t, func(*testing.T) fencetest.Subject { return subject }, fencetest.Options{Writes: 500})
 
 	t.Run("HandlerThatFailsChangesNothing", func(t *testing.T) {
 		if err := subject.Write(t.Context(), t.Name(), 9, "undo"); err == nil {

@@ -44,7 +44,7 @@ func testRowConformance(t *testing.T, db *database) {
 		t.Fatal(err)
 	}
 	f := newRow(t, db, "docs", "name")
-	fencetest.Run(t, func(*testing.T) fencetest.Subject { return db.rowSubject(f) }, fencetest.Options{Writes: 1_000})
+	fencetest.Run(t, func(*testing.T) fencetest.Subject { return db.rowSubject(f) }, fencetest.Options{Writes: 500})
 }
 
 func (db *database) rowSubject(f *sqlfence.RowFence) fencetest.Subject {
