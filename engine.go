@@ -128,7 +128,7 @@ func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
 	e := &engine{
 		client: client,
 		mark:   m,
-		clk:    clock.New(),
+		clk:    clock.From(client.Ctx()),
 		done:   make(chan struct{}),
 	}
 	// The client's context carries no values or deadline of a caller: NewSession's context bounds the opening only.
