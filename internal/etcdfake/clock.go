@@ -34,6 +34,12 @@ func (k *clock) change(rate float64, stopped bool) {
 	k.since, k.rate, k.stopped = time.Now(), rate, stopped
 }
 
+// leap shows a later time at once.
+func (k *clock) leap(d time.Duration) {
+	k.change(k.rate, k.stopped)
+	k.reading += d
+}
+
 // when returns the true time at which the clock shows at least d; false if it stands still before that.
 func (k *clock) when(d time.Duration) (time.Time, bool) {
 	left := d - k.reading

@@ -153,6 +153,9 @@ func (m *Member) StopClock() { m.changeClock(func() { m.clock.change(m.clock.rat
 // StartClock ends StopClock.
 func (m *Member) StartClock() { m.changeClock(func() { m.clock.change(m.clock.rate, false) }) }
 
+// LeapClock moves the member's clock ahead at once, as one that counts suspend moves while its machine sleeps.
+func (m *Member) LeapClock(d time.Duration) { m.changeClock(func() { m.clock.leap(max(0, d)) }) }
+
 func (m *Member) changeClock(f func()) {
 	m.cluster.mu.Lock()
 	defer m.cluster.mu.Unlock()
