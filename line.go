@@ -262,8 +262,11 @@ func (p *place) delete(created int64, behind *place) {
 // deleted takes the outcome of a deletion. settled: before the deletion was sent, all attempts to put the key had their
 // outcome, so that with its answer the key is gone for good. Otherwise, or when etcd refuses the deletion (a permission
 // that is missing for a while), the key is looked for.
+//
+// A place that the janitor looks for already stays its own: the look that finds nothing frees the slot. Were it freed here, the
+// next look would find the key of the slot's next place, held by somebody, and delete that.
 func (p *place) deleted(err error, settled bool) {
-	if err == nil && settled {
+	if err == nil && settled && !p.sought.Load() {
 		p.freeSlot()
 		return
 	}
