@@ -274,7 +274,7 @@ func TestClient_TenThousandLocksAreAFewLeases(t *testing.T) {
 	}
 	after := runtime.NumGoroutine()
 	t.Logf("%d leases, %d renewals per period, %d goroutines before and %d with all locks held", len(leases), perPeriod, before, after)
-	if after > before+60 {
+	if after > before+200 { // of the streams, and of the server in this process; ten thousand would be many more
 		t.Errorf("%d goroutines more than with one lock", after-before)
 	}
 	for _, g := range append(grants, first) {
