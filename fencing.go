@@ -10,7 +10,8 @@ import (
 )
 
 // Token is a fencing token: the create revision of a grant's key in etcd (R8). The tokens of one name strictly
-// increase along its holders, and no two grants of one cluster's name share one. The zero Token belongs to no grant.
+// increase along its holders, and no two of its grants share one. Tokens of different names can be equal, and say nothing
+// about each other. The zero Token belongs to no grant.
 //
 // A token guards a resource only if the resource compares it: it remembers the highest token that it has seen and
 // refuses a lower one ([Fence] in memory; the packages under fence/ for databases, HTTP and others). The comparison
