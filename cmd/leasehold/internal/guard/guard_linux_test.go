@@ -98,6 +98,26 @@ func TestRun_SIGTERMComesEarlyEnoughToCleanUp(t *testing.T) {
 	}
 }
 
+func TestRun_AStoppedCommandIsWokenToCleanUp(t *testing.T) {
+	c := sh(machineclock.Now().Add(3*far), `trap 'exit 9' TERM; kill -STOP $$; while :; do sleep 0.01; done`)
+	c.Grace = far
+	r := start(t, c)
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		if p, ok := readState(r.Pid()); ok && p == "T" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it does not stop")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	r.Stop()
+	await(t, r.Done())
+	if got := r.Result(); got != (Result{Code: 9}) {
+		t.Errorf("%+v, want the exit code of the trap", got)
+	}
+}
+
 func TestRun_SignalReachesTheWholeGroup(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, command(machineclock.Now().Add(far), "sh", "-c",
@@ -131,7 +151,7 @@ const daemonScript = `setsid sh -c '"$0" "$1" & exit' "$0" "$1"; while :; do sle
 
 func TestRun_StoppedParentDoesNotKeepTheCommandAlive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stamps")
-	p, _, _, _, deadline := parent(t, "sh", "-c", daemonScript, os.Args[0], path)
+	p, _, _, _, deadline := parent(t, 4*time.Second, "sh", "-c", daemonScript, os.Args[0], path)
 	w := writer(t, path)
 	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -144,28 +164,22 @@ func TestRun_StoppedParentDoesNotKeepTheCommandAlive(t *testing.T) {
 
 func TestRun_KilledParentTakesEverythingWithIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stamps")
-	p, _, pid, guardian, deadline := parent(t, "sh", "-c", daemonScript, os.Args[0], path)
+	p, _, pid, guardian, _ := parent(t, far, "sh", "-c", daemonScript, os.Args[0], path)
 	fds := []int{writer(t, path), pidfd(t, pid), pidfd(t, guardian)}
 	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, fds...)
-	if last := lastStamp(t, path); last >= deadline {
-		t.Errorf("wrote %v after the deadline", last.Sub(deadline))
-	}
+	gone(t, fds...) // long before the deadline, which is an hour away
 }
 
 func TestRun_KilledGuardianTakesEverythingWithIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stamps")
-	p, out, pid, guardian, deadline := parent(t, "sh", "-c", daemonScript, os.Args[0], path)
+	p, out, pid, guardian, _ := parent(t, far, "sh", "-c", daemonScript, os.Args[0], path)
 	fds := []int{writer(t, path), pidfd(t, pid)}
 	if err := syscall.Kill(guardian, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, fds...)
-	if last := lastStamp(t, path); last >= deadline {
-		t.Errorf("wrote %v after the deadline", last.Sub(deadline))
-	}
+	gone(t, fds...) // long before the deadline, which is an hour away
 	rest, _ := io.ReadAll(out)
 	if want := fmt.Sprintln(Result{Unknown: true}); string(rest) != want {
 		t.Errorf("the parent said %q, want %q", rest, want)

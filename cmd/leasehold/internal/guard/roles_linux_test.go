@@ -21,7 +21,10 @@ import (
 )
 
 // The test binary plays the other parts as well, chosen by this variable.
-const role = "GUARD_TEST_ROLE"
+const (
+	role         = "GUARD_TEST_ROLE"
+	termVariable = "GUARD_TEST_TERM" // of the parent: how far away its deadline is
+)
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
@@ -53,7 +56,12 @@ func playStamper(path string) {
 
 // playParent guards the command in its arguments, prints its pid, the guardian's and the deadline, and waits.
 func playParent() {
-	deadline := machineclock.Now().Add(4 * time.Second)
+	term, err := time.ParseDuration(os.Getenv(termVariable))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	deadline := machineclock.Now().Add(term)
 	r, err := launch(command(deadline, os.Args[1:]...))
 	if err != nil {
 		fmt.Println(err)
@@ -151,12 +159,12 @@ func lastStamp(t *testing.T, path string) machineclock.Instant {
 	return 0
 }
 
-// parent runs playParent with the given command, and returns it with the pid of the command and of the guardian and the
+// parent runs playParent with the given term and command, and returns it with the pid of the command and of the guardian and the
 // deadline.
-func parent(t *testing.T, args ...string) (p *exec.Cmd, out *bufio.Reader, pid, guardian int, deadline machineclock.Instant) {
+func parent(t *testing.T, term time.Duration, args ...string) (p *exec.Cmd, out *bufio.Reader, pid, guardian int, deadline machineclock.Instant) {
 	t.Helper()
 	p = exec.Command(os.Args[0], args...)
-	p.Env = append(os.Environ(), role+"=parent")
+	p.Env = append(os.Environ(), role+"=parent", termVariable+"="+term.String())
 	p.Stderr = os.Stderr
 	pipe, err := p.StdoutPipe()
 	if err != nil {
@@ -217,4 +225,14 @@ func writer(t *testing.T, path string) int {
 	}
 	t.Fatal("nobody has the file open")
 	return 0
+}
+
+// readState returns the letter of the process's state.
+func readState(pid int) (string, bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", false
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	return fields[0], true
 }
