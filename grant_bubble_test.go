@@ -64,6 +64,26 @@ func TestGrant_AKeyWithAnUnsettledAttemptIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+// R9: a late attempt puts the key of a released grant again, and the janitor removes it. By the time that it looks again, the key can be that of
+// the next grant: it has no business with that one.
+func TestGrant_TheJanitorLeavesTheNextGrantOfAKeyAlone(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		s := r.open(Config{})
+		for _, late := range []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second} {
+			r.cluster.Hook(txnOnce(etcdfake.Delay(late)))
+			r.must(r.lock(s, "a").Release(r.Context()))
+			for range 400 {
+				g := r.lock(s, "a")
+				time.Sleep(50 * time.Millisecond)
+				if keys := r.cluster.Keys(lineDir(defaultPrefix, "a")); len(keys) == 0 || Token(keys[0].CreateRevision) != g.Token() {
+					r.Fatalf("the key of a grant that is held has gone")
+				}
+				r.must(g.Release(r.Context()))
+			}
+		}
+	})
+}
+
 // The guard is true for this very grant, not for a later one with the same key.
 func TestGrant_CmpIsTrueForThisGrantAlone(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
