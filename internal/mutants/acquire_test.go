@@ -50,8 +50,12 @@ var acquires = []mutant{
 		"Committer_WritesOfOneLineNeverShareATransaction",
 	},
 	{
-		"R8", "a key is used again though attempts to put it are not settled", one("line.go", "	if err == nil && settled {\n		p.freeSlot()", "	if err == nil {\n		p.freeSlot()"),
+		"R8", "a key is used again though attempts to put it are not settled", one("line.go", "if err == nil && settled && !p", "if err == nil && !p"),
 		"Grant_AKeyWithAnUnsettledAttemptIsNotUsedAgain",
+	},
+	{
+		"R8", "a key that the janitor still looks for is used again", one("line.go", "settled && !p.sought.Load() {", "settled {"),
+		"Grant_TheJanitorLeavesTheNextGrantOfAKeyAlone",
 	},
 	{
 		"R8", "the guard is true for any grant of the key", one("grant.go", "return clientv3.Compare(clientv3.CreateRevision(g.place.key), \"=\", int64(g.place.token))", "return clientv3.Compare(clientv3.CreateRevision(g.place.key), \">\", 0)"),
@@ -132,11 +136,11 @@ var acquires = []mutant{
 		"Lock_AWaiterIsToldAtOnceThatItsOwnKeyOrLeaseHasGone",
 	},
 	{
-		"rollback", "a lower revision is believed", one("mark.go", "h.GetClusterId() != m.cluster || rev < floor; revealed", "h.GetClusterId() != m.cluster; revealed"),
+		"rollback", "a lower revision is believed", one("mark.go", "revealed := other || rev < floor;", "revealed := other;"),
 		"Mark_JudgesAnswers|Cluster_ReplacedOrRolledBackEndsAllGrants",
 	},
 	{
-		"rollback", "another cluster's stream is believed", one("mark.go", "	default:\n		m.behind = true\n		return ErrRolledBack", "	default:"),
+		"rollback", "another cluster's stream is believed", one("mark.go", "		m.behind, m.rumour = true, h.GetClusterId()\n		return ErrRolledBack\n", ""),
 		"Mark_JudgesAnswers",
 	},
 	{
@@ -144,7 +148,7 @@ var acquires = []mutant{
 		"Mark_JudgesAnswers",
 	},
 	{
-		"rollback", "an answer is held against the present mark, not that of its send", one("mark.go", "rev < floor; revealed", "rev < m.highest; revealed"),
+		"rollback", "an answer is held against the present mark, not that of its send", one("mark.go", "other || rev < floor;", "other || rev < m.highest;"),
 		"Mark_JudgesAnswers|Mark_BelievesConcurrentAnswersOfAHealthyCluster",
 	},
 	{

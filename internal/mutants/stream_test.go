@@ -58,7 +58,7 @@ var streams = []mutant{
 		"Stream_RepeatsAnUnansweredRenewalOverOtherMembers|Stream_SurvivesTheSilenceOfItsMember",
 	},
 	{
-		"R12", "a stream is opened over the same member always", one("keepalive.go", "if best == \"\" || cost < bestCost {", "if best == \"\" || endpoint < best && cost+bestCost < 1000 {"),
+		"R12", "a stream is opened over the same member always", one("streams.go", "if best == \"\" || cost < bestCost {", "if best == \"\" || endpoint < best && cost+bestCost < 1000 {"),
 		"Stream_RepeatsAnUnansweredRenewalOverOtherMembers|Stream_SurvivesTheSilenceOfItsMember",
 	},
 	{
@@ -70,7 +70,7 @@ var streams = []mutant{
 		"Session_HeldAnswersCountFromTheirOwnSendsAcrossAReopenedStream|Stream_APathSlowerThanItsPatienceStillRenews",
 	},
 	{
-		"R12", "a slow stream is not used again", one("keepalive.go", "		k.mains = slices.Insert(k.mains, 0, c)\n", ""),
+		"R12", "a slow stream is not used again", one("streams.go", "		k.mains = slices.Insert(k.mains, 0, c)\n", ""),
 		"Stream_APathSlowerThanItsPatienceStillRenews",
 	},
 	{
@@ -82,7 +82,7 @@ var streams = []mutant{
 		"Carrier_SendsNothingForALeaseThatIsLost",
 	},
 	{
-		"R12", "each session has its own stream", one("keepalive.go", "	if n <= len(k.mains) {\n		return k.mains[n-1]\n	}\n", ""),
+		"R12", "each session has its own stream", one("streams.go", "	if n <= len(k.mains) {\n		return k.mains[n-1]\n	}\n", ""),
 		"Stream_SessionsOfAClientShareIt",
 	},
 
