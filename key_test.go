@@ -114,6 +114,27 @@ func FuzzLineDir_DifferentNamesNeverShareARange(f *testing.F) {
 	})
 }
 
+// A neighbour is found by its key.
+func FuzzParsePlaceKey_IsTheInverseOfPlaceKey(f *testing.F) {
+	f.Add(int64(0x7587abc), uint64(0), "leasehold/a/7587abc-0")
+	f.Add(int64(1), uint64(1<<63), "leasehold/a/00001-0")
+	f.Add(int64(1<<62), uint64(17), "leasehold/a/-1-1")
+	f.Add(int64(9), uint64(9), "other")
+	f.Fuzz(func(t *testing.T, lease int64, slot uint64, foreign string) {
+		const dir = "leasehold/a/"
+		if lease > 0 { // as all of ours are
+			gotLease, gotSlot, ok := parsePlaceKey(dir, placeKey(dir, clientv3.LeaseID(lease), slot))
+			if !ok || int64(gotLease) != lease || gotSlot != slot {
+				t.Errorf("lease %x, slot %x: parsed as %x, %x, %v", lease, slot, gotLease, gotSlot, ok)
+			}
+		}
+		// The key of somebody else: whatever it is parsed as, it is one of ours only if it is written as ours are.
+		if l, n, ok := parsePlaceKey(dir, foreign); ok && strings.HasPrefix(foreign, dir) && len(foreign) < len(placeKey(dir, l, n)) {
+			t.Errorf("%q is parsed as more than it says: %x, %x", foreign, l, n)
+		}
+	})
+}
+
 // inRange is what etcd does with clientv3.WithPrefix.
 func inRange(dir, key string) bool {
 	return key >= dir && key < clientv3.GetPrefixRangeEnd(dir)
