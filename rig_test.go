@@ -153,18 +153,6 @@ func (r *rig) calls(method string) func() int {
 	}
 }
 
-// streams counts the streams that are opened from now on, by their connections: each has one of its own.
-func (r *rig) streams() func() int {
-	count := func() (n int) {
-		for i := range r.cluster.Size() {
-			n += r.cluster.Link(r.client, i).Connections()
-		}
-		return n
-	}
-	before := count()
-	return func() int { return count() - before }
-}
-
 // A gate lets requests of one method be applied and keeps their answers until they are let out, each by itself. What
 // is behind a kept answer on the same stream is not applied before.
 type gate struct {

@@ -226,14 +226,14 @@ func TestStream_ExpiredLeasesUnderRevocationDelayNoOther(t *testing.T) {
 // All sessions of an etcd client share one stream, whatever their terms.
 func TestStream_SessionsOfAClientShareIt(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		r, m := r.metered()
 		var all []*Session
 		for i := range 20 {
 			all = append(all, r.open(Config{TTL: time.Duration(5+i) * time.Second}))
 		}
-		streams := r.streams()
 		time.Sleep(2 * time.Minute)
-		if n := streams(); n > 0 {
-			r.Errorf("%d more streams were opened", n)
+		if n := m.streams.Load(); n != 1 {
+			r.Errorf("%d streams were opened, want one", n)
 		}
 		members := make(map[int]bool)
 		for _, s := range all {
