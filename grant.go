@@ -170,7 +170,7 @@ func (p *place) deleteNow(ctx context.Context) error {
 	w.handOver(behind)
 	w.done = func(resp *clientv3.TxnResponse, err error) {
 		behind.handedOver(resp)
-		p.deleted(err, settled)
+		p.deleted(settled && err == nil && resp.Succeeded)
 		if err != nil {
 			answers <- answer{err: err}
 			return

@@ -252,21 +252,23 @@ func (p *place) leave() {
 func (p *place) delete(created int64, behind *place) {
 	settled := p.settled()
 	w := p.deletion(created)
-	w.done = func(_ *clientv3.TxnResponse, err error) {
+	w.done = func(resp *clientv3.TxnResponse, err error) {
 		behind.lookYourself()
-		p.deleted(err, settled && created != 0)
+		p.deleted(settled && created != 0 && err == nil && resp.Succeeded)
 	}
 	p.session.engine.writes.submit(w)
 }
 
-// deleted takes the outcome of a deletion. settled: before the deletion was sent, all attempts to put the key had their
-// outcome, so that with its answer the key is gone for good. Otherwise, or when etcd refuses the deletion (a permission
-// that is missing for a while), the key is looked for.
+// deleted takes the outcome of a deletion. gone: before the deletion was sent, all attempts to put the key had their
+// outcome, and it found the key with the create revision that it compares, so that with its answer the key is gone for good.
+// Otherwise the key is looked for: when an attempt is not settled; when etcd refuses the deletion (a permission that is missing for a
+// while); and when the deletion found no such key, because somebody else has deleted it, and a late attempt may have put it again,
+// with another create revision, since.
 //
 // A place that the janitor looks for already stays its own: the look that finds nothing frees the slot. Were it freed here, the
 // next look would find the key of the slot's next place, held by somebody, and delete that.
-func (p *place) deleted(err error, settled bool) {
-	if err == nil && settled && !p.sought.Load() {
+func (p *place) deleted(gone bool) {
+	if gone && !p.sought.Load() {
 		p.freeSlot()
 		return
 	}
