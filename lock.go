@@ -155,6 +155,9 @@ func (p *place) conclude(err error) (*Grant, error) {
 	}
 	if err != nil {
 		p.leave()
+		if lost := p.session.Err(); lost != nil && errors.Is(err, ErrRevoked) {
+			return nil, lost // the key went with its lease, whose end is the reason
+		}
 		return nil, err
 	}
 	return g, nil
