@@ -12,6 +12,8 @@ var Exceptions = []Exception{
 	{"examples/", "os.Exit", "a program ends with a status"},
 	{"internal/electionlab/", "context.Background", "a command is where contexts begin"},
 	{"internal/electionlab/", "os.Exit", "a command ends with a status"},
+	{"internal/simulation/cmd/", "context.Background", "a command is where contexts begin"},
+	{"internal/simulation/cmd/", "os.Exit", "a command ends with a status"},
 	{"fence/internal/servers/", "os.Exit", "for tests: the binary of a test that runs as a server"},
 	{"fence/internal/servers/", "server import", "for tests: an etcd to kill and to start again"},
 }

@@ -3,41 +3,174 @@
 package simulation
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
-	"time"
 )
 
+// The flags by which the command drives the tests, and people replay what it found.
 var (
 	firstSeed = flag.Uint64("simulation.seed", 1, "the first seed")
-	plans     = flag.Int("simulation.n", 0, "how many schedules; 0: as many as the tests of the module run")
-	verbose   = flag.Bool("simulation.trace", false, "print what happened in schedules that fail")
+	plans     = flag.Int("simulation.n", 0, "how many schedules; 0: as many as fit into the tests of the module")
+	asJSON    = flag.Bool("simulation.json", false, "print a line of JSON before and after each schedule")
+	planFile  = flag.String("simulation.plan", "", "run the schedule in this file, and no other")
+	repeat    = flag.Int("simulation.repeat", 20, "how often to run it: goroutines take turns as they like")
+	shrink    = flag.Bool("simulation.shrink", false, "leave out of it what is not needed for it to fail")
 )
 
-func TestSchedules(t *testing.T) {
-	n := *plans
-	if n == 0 {
-		n = 20
+func seeds() int {
+	switch {
+	case *plans > 0:
+		return *plans
+	case testing.Short():
+		return 100
+	case race:
+		return 400
 	}
+	return 2000
+}
+
+func TestSchedules(t *testing.T) {
+	if *planFile != "" {
+		return // TestPlans runs it
+	}
+	next := make(chan uint64)
+	go func() {
+		defer close(next)
+		for i := range uint64(seeds()) {
+			next <- *firstSeed + i
+		}
+	}()
+	var mu sync.Mutex
 	var total Stats
-	began := time.Now()
-	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		if *verbose {
-			fmt.Println("seed", seed)
+	workers := runtime.GOMAXPROCS(0)
+	if *asJSON {
+		workers = 1 // so that whoever reads knows which schedule the process died of
+	}
+	t.Run("seeds", func(t *testing.T) {
+		for range workers {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for seed := range next {
+					say(event{Seed: seed})
+					report := Run(t, New(seed))
+					done := event{Seed: seed, Done: true, Violations: texts(report), Stats: report.Stats}
+					if report.Failed() {
+						done.Trace = report.Trace
+					}
+					say(done)
+					mu.Lock()
+					total.Add(report.Stats)
+					mu.Unlock()
+					if report.Failed() {
+						t.Errorf("seed %d:\n%vrepeat it with: go run ./internal/simulation/cmd -seed %d -n 1 -repeat 100", seed, report, seed)
+					}
+				}
+			})
 		}
-		report := Run(t, New(seed))
-		total.Add(report.Stats)
-		if !report.Failed() {
-			continue
+	})
+	t.Log(total)
+	if total.Plans == seeds() && total.Plans >= 100 && (total.Losses["expired"] == 0 || total.Losses["revoked"] == 0 || total.Excused == 0) {
+		t.Error("the schedules did not even cost anybody a grant: what they show is nothing")
+	}
+}
+
+// event is what the command is told.
+type event struct {
+	Seed       uint64
+	Done       bool
+	Violations []string `json:",omitempty"`
+	Trace      []string `json:",omitempty"`
+	Stats      Stats
+}
+
+func say(e event) {
+	if *asJSON {
+		line, err := json.Marshal(e)
+		if err != nil {
+			line = []byte(err.Error())
 		}
-		t.Errorf("seed %d:\n%v", seed, report)
-		if *verbose {
-			fmt.Println(report.Plan)
+		fmt.Printf("%s\n", line)
+	}
+}
+
+func texts(r Report) []string {
+	var out []string
+	for _, v := range r.Violations {
+		out = append(out, v.String())
+	}
+	return out
+}
+
+// The schedules in testdata have found something once.
+func TestPlans(t *testing.T) {
+	files := []string{*planFile}
+	if *planFile == "" {
+		var err error
+		if files, err = filepath.Glob("testdata/plans/*.plan"); err != nil || len(files) == 0 {
+			t.Fatalf("%d plans, %v", len(files), err)
+		}
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Parse(string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for range *repeat {
+			report := Run(t, p)
+			if !report.Failed() {
+				continue
+			}
+			t.Errorf("%s:\n%v", file, report)
+			if *planFile == "" {
+				break
+			}
 			for _, line := range report.Trace {
 				fmt.Println(line)
 			}
+			if *shrink {
+				fmt.Printf("shrunk to:\n%s", Shrink(p, failsAs(t, report, *repeat)))
+			}
+			break
 		}
 	}
-	t.Logf("%v\n%v", time.Since(began), total)
+}
+
+// failsAs tells whether a plan violates what a report says, in some of several runs.
+func failsAs(t *testing.T, like Report, times int) func(Plan) bool {
+	return func(p Plan) bool {
+		for range times {
+			report := Run(t, p)
+			if slices.ContainsFunc(report.Violations, func(v Violation) bool { return v.Kind == like.Violations[0].Kind }) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func TestShrink_LeavesWhatIsNeeded(t *testing.T) {
+	p := New(3)
+	needed := []Step{p.Steps[2], p.Steps[len(p.Steps)/2], p.Steps[len(p.Steps)-1]}
+	calls := 0
+	got := Shrink(p, func(q Plan) bool {
+		calls++
+		return !slices.ContainsFunc(needed, func(s Step) bool { return !slices.Contains(q.Steps, s) })
+	})
+	if !slices.Equal(got.Steps, needed) || got.World != p.World {
+		t.Errorf("left\n%vwant\n%v", got, needed)
+	}
+	if calls > 8*len(p.Steps) {
+		t.Errorf("%d calls for %d steps", calls, len(p.Steps))
+	}
 }
