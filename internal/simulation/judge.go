@@ -72,7 +72,6 @@ type belief struct {
 	told   bool      // its context was seen to have ended
 	lateOK bool      // has been reported
 	hit    time.Time // when an operator took it away; zero: none did
-	freed  bool      // Release was called
 }
 
 type hitKey struct {
