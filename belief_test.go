@@ -225,8 +225,8 @@ func TestGrant_IsToldWhatAnOperatorTakes(t *testing.T) {
 				err := g.Release(within(t))
 				wantErr(t, "release", err, leasehold.ErrRevoked)
 				if tt.wholeSession {
+					await(t, "the session ends", s.Done()) // a round trip later: its next renewal tells
 					wantEnded(t, other, leasehold.ErrRevoked)
-					await(t, "the session ends", s.Done())
 					wantErr(t, "session", s.Err(), leasehold.ErrRevoked)
 				} else if !other.Valid() {
 					t.Errorf("another grant of the session ended: %v", other.Err())

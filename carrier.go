@@ -96,8 +96,10 @@ func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) 
 		lost = ErrRevoked // believed at once (R10)
 	} else if s.extend(sent, time.Duration(answer.GetTTL())*time.Second) {
 		r := &s.renewal
-		r.asked, r.suspect, r.overdue, r.over = false, false, false, nil
-		r.next = r.sent.Add(s.allow.renewAfter(s.granted, rand.Float64()))
+		if r.sent.Sub(sent) < s.granted/6 {
+			r.asked, r.suspect, r.overdue, r.over = false, false, false, nil
+			r.next = r.sent.Add(s.allow.renewAfter(s.granted, rand.Float64()))
+		} // else the answer is of an old send: it extends, but the latest is still waited for
 		k.scheduleLocked(s)
 		k.calmLocked(c)
 	} else {

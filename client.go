@@ -28,7 +28,8 @@ type Client struct {
 	mu       sync.Mutex // never held across the network
 	sessions []*Session
 	opening  chan struct{} // closed when the opening under way has ended; nil: none is
-	failures int           // openings that failed, or sessions that died young, in a row
+	failures int           // openings that failed in a row
+	young    int           // sessions in a row that died soon after they were opened
 	closed   bool
 	used     bool // a session was opened
 
@@ -56,6 +57,12 @@ func New(client *clientv3.Client, cfg Config) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(client.Ctx()))
 	return c, nil
 }
+
+// String names the client for people: its prefix.
+func (c *Client) String() string { return fmt.Sprintf("leasehold client of %q", c.cfg.Prefix) }
+
+// GoString is String: the fields are not for looking at while the client is in use.
+func (c *Client) GoString() string { return c.String() }
 
 // Session returns a session with room for another grant, opened if need be. It belongs to the Client, which closes it.
 // ctx bounds the opening only.
@@ -167,7 +174,7 @@ func (c *Client) reserve(ctx context.Context) (*Session, error) {
 		opening := c.opening
 		if opening == nil {
 			c.opening = make(chan struct{})
-			failures := c.failures
+			failures := c.failures + c.young
 			c.mu.Unlock()
 			if err := c.add(ctx, failures); err != nil {
 				return nil, err
@@ -190,7 +197,9 @@ func (c *Client) dropDeadLocked() {
 			return false
 		}
 		if s.clk.Now().Sub(s.opened) < 2*s.granted {
-			c.failures++
+			c.young++
+		} else {
+			c.young = 0
 		}
 		return true
 	})

@@ -34,8 +34,8 @@ import (
 //
 // None of them depends on the number of sessions or grants.
 //
-// Locks. None is held across the network, a log or user code. Client.mu, Session.closeMu and Grant.mu are taken first; then
-// one of keeper.mu, watcher.mu, committer.mu, janitor.mu and vigil.mu; then the leaves lease.mu, place.mu, slots.mu, mark.mu,
+// Locks. None is held across the network, a log or user code. Client.mu, Session.closeMu, vigil.mu and Grant.mu are taken first, in
+// that order; then one of keeper.mu, watcher.mu, committer.mu and janitor.mu; then the leaves lease.mu, place.mu, slots.mu, mark.mu,
 // engine.starting and engines.mu.
 type engine struct {
 	client *clientv3.Client

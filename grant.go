@@ -55,6 +55,12 @@ func (g *Grant) Key() string { return g.place.key }
 // Token returns the fencing token: the create revision of the key. It never changes (R8).
 func (g *Grant) Token() Token { return g.place.token }
 
+// String names the grant for people: its name and token.
+func (g *Grant) String() string { return fmt.Sprintf("%q token %s", g.place.name, g.place.token) }
+
+// GoString is String: the fields are not for looking at while the grant is in use.
+func (g *Grant) GoString() string { return g.String() }
+
 // Session returns the session that holds the grant.
 func (g *Grant) Session() *Session { return g.place.session }
 
@@ -220,7 +226,11 @@ func (g *Grant) saw(events []*mvccpb.Event) {
 // the session is not retained: then it is deleted when the grant is released.
 func (g *Grant) taken() {
 	g.place.session.engine.keeper.hurry(g.place.session) // the whole lease may be gone
-	if g.end(fmt.Errorf("%w: key %s", ErrRevoked, g.place.key)) && !g.place.session.retained.Load() {
+	if !g.end(fmt.Errorf("%w: key %s", ErrRevoked, g.place.key)) {
+		return
+	}
+	g.place.forsake()
+	if !g.place.session.retained.Load() {
 		g.place.leave()
 	}
 }

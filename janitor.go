@@ -149,8 +149,8 @@ func (j *janitor) look(m *search) {
 			case found != 0:
 				j.engine.journal.info("leasehold: deleting a key that a late attempt left", zap.String("key", p.key))
 				p.delete(found, nil)
-			case finished && p.token != 0:
-				p.freeSlot() // without a token, a delete was sent that compares nothing, and could hit the slot's next key
+			case finished:
+				p.freeSlot()
 			}
 		},
 	})

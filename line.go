@@ -27,17 +27,18 @@ import (
 //	leave    the key is deleted, from any state, and looked for until no attempt can put it again (R9)
 //
 // Keys. A place's key has the lease and a slot number in it. A slot is used again only when its key is known to be gone and no
-// attempt to put it, and no delete that does not compare the create revision, can be applied any more: keys that are never used again
-// would fill the store's index, where each costs every later look at the line until the store is compacted.
+// attempt to put it can be applied any more: keys that are never used again would fill the store's index, where each costs
+// every later look at the line until the store is compacted.
 type place struct {
-	session *Session
-	name    string
-	dir     string // of the line, with its final slash
-	slot    uint64
-	key     string
-	acquire *write // how the key is put; set before the place can be left
-	token   Token  // the create revision; 0 until known
-	floor   int64  // what the token must be above: the store had come as far before the key was put
+	session  *Session
+	name     string
+	dir      string // of the line, with its final slash
+	slot     uint64
+	key      string
+	acquire  *write // how the key is put; set before the place can be left
+	token    Token  // the create revision; 0 until known
+	stranger bool   // the key is somebody else's
+	floor    int64  // what the token must be above: the store had come as far before the key was put
 
 	left   atomic.Bool // the place was given up or released
 	freed  atomic.Bool // the slot was given back
@@ -51,6 +52,7 @@ type place struct {
 	maybe  []string // values of proclamations since, whose outcome is not known
 	seen   sightings
 	behind *place // the place of this process right behind, which counts on being told; nil: none
+	lost   bool   // the key was taken by somebody else
 }
 
 // newPlace prepares a place, which the caller has counted in the session's load; nothing is sent.
@@ -136,6 +138,9 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 		if len(own) == 0 {
 			return ahead{}, errOddAnswer
 		}
+		if !p.ours(own[0]) {
+			return ahead{}, errStranger
+		}
 		if err := p.took(own[0]); err != nil {
 			return ahead{}, err
 		}
@@ -162,16 +167,24 @@ var errOddAnswer = errors.New("etcd answered without the key that it has just pu
 // took notes the token, from the key itself and not from a header, which tells nothing if the request was sent twice (R8).
 // A token that is not above all that was seen before comes from a store that went back by just so much.
 func (p *place) took(kv *mvccpb.KeyValue) error {
-	p.token = Token(kv.GetCreateRevision())
+	p.mu.Lock()
+	p.token, p.mod = Token(kv.GetCreateRevision()), kv.GetModRevision()
+	p.mu.Unlock()
 	if int64(p.token) <= p.floor {
 		p.session.engine.rolledBack()
 		return ErrRolledBack
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mod = kv.GetModRevision()
 	return nil
 }
+
+// ours reports whether a key that was there before the last attempt was put by one of the attempts before. A key of that name
+// that somebody else has put is a stranger's, to be left alone.
+func (p *place) ours(kv *mvccpb.KeyValue) bool {
+	return kv.GetCreateRevision() > p.floor && clientv3.LeaseID(kv.GetLease()) == p.session.id && string(kv.GetValue()) == p.value
+}
+
+// errStranger: somebody else has put a key of the name that this place was to have.
+var errStranger = errors.New("leasehold: the key of the place is somebody else's")
 
 // refused turns an error of an acquire into what callers branch on. When etcd does not know the lease, the answer to a
 // renewal tells why: a refusal says nothing of the cluster that it comes from.
@@ -240,23 +253,47 @@ func (p *place) leave() {
 	writes.abandon(p.acquire)
 	settled, put := writes.outcome(p.acquire)
 	switch {
-	case !settled || put || p.token != 0:
+	case p.stranger: // nothing of ours is there, and the slot is of no use
+	case p.token != 0:
 		p.delete(int64(p.token), behind)
+	case !settled || put:
+		p.session.engine.janitor.search(p) // a deletion that compares nothing could be applied to a later use of the key
 	default:
 		p.freeSlot() // nothing was put, and nothing will be
 	}
 }
 
-// delete deletes the key in the background, until the answer is known or the session has ended. created is its create
-// revision, or 0 if that is unknown: then the key is ours because nobody else can have its name. behind, if not nil, is told.
+// delete deletes the key with that create revision in the background, until the answer is known or the session has
+// ended. behind, if not nil, is told.
 func (p *place) delete(created int64, behind *place) {
 	settled := p.settled()
 	w := p.deletion(created)
+	leave := func() {}
+	if p.wasTaken() {
+		// Its lease may have been stripped, so that the key would outlive the session: Close waits for this.
+		e := p.session.engine
+		e.enter()
+		p.session.strays.enter()
+		leave = sync.OnceFunc(func() {
+			p.session.strays.leave()
+			e.leave()
+		})
+		until := e.clk.Now().Add(p.session.granted)
+		w.wanted = func() bool { return e.clk.Now().Before(until) }
+		time.AfterFunc(p.session.granted, leave) // a write that is not wanted any more is not answered
+	}
 	w.done = func(resp *clientv3.TxnResponse, err error) {
+		defer leave()
 		behind.lookYourself()
-		p.deleted(settled && created != 0 && err == nil && resp.Succeeded)
+		p.deleted(settled && err == nil && resp.Succeeded)
 	}
 	p.session.engine.writes.submit(w)
+}
+
+func (p *place) wasTaken() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost
 }
 
 // deleted takes the outcome of a deletion. gone: before the deletion was sent, all attempts to put the key had their
@@ -278,13 +315,9 @@ func (p *place) deleted(gone bool) {
 // deletion compares the create revision, and only that: neither a foreign value nor a stripped lease makes the key less
 // ours, and no late attempt can delete a later key (R9).
 func (p *place) deletion(created int64) *write {
-	cmp := clientv3.Compare(clientv3.CreateRevision(p.key), "=", created)
-	if created == 0 {
-		cmp = clientv3.Compare(clientv3.CreateRevision(p.key), ">", 0)
-	}
 	return &write{
 		line: p.dir, size: p.size(),
-		cmps:   []clientv3.Cmp{cmp},
+		cmps:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(p.key), "=", created)},
 		then:   []clientv3.Op{clientv3.OpDelete(p.key)},
 		wanted: func() bool { return !p.session.ended() },
 	}

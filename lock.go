@@ -139,12 +139,20 @@ func (s *Session) lock(ctx context.Context, name, value string) (*Grant, error) 
 		s.unload()
 		return nil, err
 	}
-	p := s.newPlace(name, value)
-	a, err := p.join(ctx)
-	if err == nil {
-		err = p.wait(ctx, a)
+	for {
+		p := s.newPlace(name, value)
+		a, err := p.join(ctx)
+		if errors.Is(err, errStranger) {
+			s.load.Add(1) // another place, with another key
+			p.stranger = true
+			p.leave()
+			continue
+		}
+		if err == nil {
+			err = p.wait(ctx, a)
+		}
+		return p.conclude(err)
 	}
-	return p.conclude(err)
 }
 
 // conclude makes the grant of a place that has come first, or leaves it.
@@ -191,7 +199,8 @@ func (p *place) take(ctx context.Context) error {
 		return errOddAnswer
 	}
 	holder := answer[0]
-	if string(holder.GetKey()) != p.key {
+	p.stranger = !resp.Succeeded && string(holder.GetKey()) == p.key && !p.ours(holder)
+	if p.stranger || string(holder.GetKey()) != p.key {
 		return &LockedError{Name: p.name, Holder: string(holder.GetValue()), Token: Token(holder.GetCreateRevision())}
 	}
 	return p.took(holder) // put by this attempt or by one before it

@@ -30,7 +30,9 @@ func (p *place) follow(key string) (front *place) {
 	}
 	front.mu.Lock()
 	defer front.mu.Unlock()
-	if front.left.Load() {
+	// A later use of the same slot stands behind, or does not stand yet; and whoever was followed last is the one behind.
+	if front.left.Load() || front.lost || front.token == 0 || front.token >= p.token ||
+		front.behind != nil && front.behind.token > p.token {
 		return nil
 	}
 	front.behind = p
@@ -44,6 +46,16 @@ func (p *place) unfollow(front *place) {
 	if front.behind == p {
 		front.behind = nil
 	}
+}
+
+// forsake tells the place that counts on p to look for itself, and that nobody comes to count on p any more: its key
+// was taken, though p has not left yet.
+func (p *place) forsake() {
+	p.mu.Lock()
+	behind := p.behind
+	p.behind, p.lost = nil, true
+	p.mu.Unlock()
+	behind.lookYourself()
 }
 
 // depart marks the place as given up or released, once, and returns the place that counts on it, if any. None comes

@@ -162,7 +162,7 @@ func (r *reign) checkProgress(now clock.Instant) {
 
 func (r *reign) untilNoProgress(now clock.Instant) time.Duration {
 	deadline := r.elector.cfg.Progress
-	if deadline == 0 || r.abandoned {
+	if deadline == 0 || r.abandoned || r.session.ended() {
 		return tick
 	}
 	return clock.Instant(r.l.progressed.Load()).Add(deadline).Sub(now)

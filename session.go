@@ -40,6 +40,7 @@ type Session struct {
 	slots     slots        // what makes the keys of the places different
 	load      atomic.Int64 // places taken or about to be
 	retained  atomic.Bool  // see retain
+	strays    latch        // deletions of keys that may not go with the lease
 	opened    clock.Instant
 	lent      atomic.Bool            // the pool has handed it out: it does not close it when it is empty
 	pool      atomic.Pointer[Client] // told when load has fallen to zero; nil: none
@@ -56,8 +57,7 @@ type Session struct {
 // bounds the opening only: the session lives on when ctx ends. If NewSession fails, nothing is left running, and a lease that a
 // lost answer may have granted is revoked in the background or runs out.
 //
-// The errors: [ErrInvalidConfig] for a nil or unusable client or values out of bounds, [ErrInvalidConfig] listing all
-// of them; [ErrClosed] if the client is closed; [ErrRolledBack] while the cluster is behind what the client
+// The errors: [ErrInvalidConfig] for a nil or unusable client, or listing all values out of bounds; [ErrClosed] if the client is closed; [ErrRolledBack] while the cluster is behind what the client
 // has seen; ctx's error, joined with the last failure; etcd's own error when it refuses.
 func NewSession(ctx context.Context, client *clientv3.Client, cfg Config) (*Session, error) {
 	cfg, err := cfg.withDefaults()
@@ -195,6 +195,12 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 // unclaimedFor is how long the revocation of a lease that may not even exist is tried. It runs out by itself anyway.
 const unclaimedFor = time.Second
 
+// String names the session for people: its lease, as etcdctl prints it.
+func (s *Session) String() string { return fmt.Sprintf("lease %x", int64(s.id)) }
+
+// GoString is String: the fields are not for looking at while the session is in use.
+func (s *Session) GoString() string { return s.String() }
+
 // Lease returns the id of the session's etcd lease. Do not renew or revoke it: the session does.
 func (s *Session) Lease() clientv3.LeaseID { return s.id }
 
@@ -326,6 +332,10 @@ func (s *Session) startClosing() {
 			} else if err != nil {
 				s.closed = fmt.Errorf("leasehold: close session: revoke the lease: %w", err)
 			}
+			select {
+			case <-s.strays.gone():
+			case <-e.ctx.Done():
+			}
 			s.last = e.leave()
 			close(s.closing)
 		}
@@ -333,6 +343,39 @@ func (s *Session) startClosing() {
 			revoke() // the engine has ended with the etcd client: it returns at once
 		}
 	}
+}
+
+// A latch counts what is under way; gone is closed while there is nothing.
+type latch struct {
+	mu    sync.Mutex // a leaf
+	count int
+	none  chan struct{} // closed when count has fallen to zero; made when it rises from there
+}
+
+func (l *latch) enter() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count++; l.count == 1 {
+		l.none = make(chan struct{})
+	}
+}
+
+func (l *latch) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count--; l.count == 0 {
+		close(l.none)
+	}
+}
+
+func (l *latch) gone() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count == 0 {
+		l.none = make(chan struct{})
+		close(l.none)
+	}
+	return l.none
 }
 
 // Abandon ends the belief of the session and all its grants with [ErrClosed] and sends nothing: renewing stops, and the

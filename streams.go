@@ -60,6 +60,7 @@ func (k *keeper) stalledLocked(c *carrier) {
 func (k *keeper) calmLocked(c *carrier) {
 	c.answers++
 	switch {
+	case c.dead: // about to end
 	case c.stalled && (len(k.mains) == 0 || k.mains[0].answers == 0):
 		c.stalled = false // slow, but what has replaced it, if anything, has answered nothing yet
 		k.mains = slices.Insert(k.mains, 0, c)

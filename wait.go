@@ -201,15 +201,15 @@ func (w *waiter) read(ctx context.Context, a ahead, whole bool) (ahead, error) {
 	p := w.place
 	if !whole {
 		resp, err := p.session.engine.read(ctx, p.session,
-			clientv3.OpGet(p.key), clientv3.OpGet(a.keys[0], clientv3.WithCountOnly()))
+			clientv3.OpGet(p.key), clientv3.OpGet(a.keys[0], clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(int64(p.token)-1)))
 		if err != nil {
 			return ahead{}, err
 		}
 		if own := resp.Responses[0].GetResponseRange().GetKvs(); len(own) == 0 || !p.intact(own[0]) {
 			return ahead{}, p.revoked()
 		}
-		if resp.Responses[1].GetResponseRange().GetCount() > 0 {
-			return a, nil
+		if len(resp.Responses[1].GetResponseRange().GetKvs()) > 0 {
+			return a, nil // the same, and not a later use of its key, which would stand behind
 		}
 	}
 	a, err := p.readLine(ctx)
