@@ -29,6 +29,14 @@ func (a *app) holdFlags(cmd *cobra.Command) *holdFlags {
 	return h
 }
 
+// checkTTL comes before whatever is derived from the TTL: the bounds of a flag that was not given would explain nothing.
+func (h *holdFlags) checkTTL() error {
+	if h.ttl < time.Second || h.ttl > 5*time.Minute {
+		return exitWith(exitUsage, "--ttl %s: want 1s to 5m", h.ttl)
+	}
+	return nil
+}
+
 // note says what is going on, unless that is not wanted.
 func (h *holdFlags) note(format string, args ...any) {
 	if !h.quiet {

@@ -55,6 +55,9 @@ can ask "leasehold leader NAME".
 		if err != nil {
 			return err
 		}
+		if err := h.checkTTL(); err != nil {
+			return err
+		}
 		if _, _, err := c.timing(h.ttl); err != nil {
 			return err
 		}

@@ -67,6 +67,9 @@ excludes "etcdctl lock jobs/nightly".
 		if err != nil {
 			return err
 		}
+		if err := h.checkTTL(); err != nil {
+			return err
+		}
 		if _, _, err := c.timing(h.ttl); err != nil {
 			return err
 		}
