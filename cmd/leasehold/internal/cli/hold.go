@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/leasehold"
 	"example.com/leasehold/cmd/leasehold/internal/lines"
 	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // holdFlags are what run and lead have in common: how to get and keep a hold.
@@ -20,6 +23,9 @@ type holdFlags struct {
 	ttl    time.Duration
 	holder string
 	quiet  bool
+
+	// own is the lease of the session that was opened last: whoever tells others about the line leaves it out.
+	own atomic.Int64
 }
 
 func (a *app) holdFlags(cmd *cobra.Command) *holdFlags {
@@ -52,6 +58,7 @@ func (h *holdFlags) session(ctx context.Context) (*leasehold.Session, error) {
 	if err != nil {
 		return nil, h.classify(context.WithoutCancel(ctx), err)
 	}
+	h.own.Store(int64(s.Lease()))
 	return s, nil
 }
 
@@ -96,19 +103,29 @@ func (h *holdFlags) whoHolds(ctx context.Context, name string) string {
 	ctx, cancel := h.brief(ctx)
 	defer cancel()
 	line, _, err := lines.ReadOne(ctx, h.client, h.prefix, name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "etcd does not say who holds it"
-	case len(line.Places) == 0:
+	}
+	return describe(line, clientv3.LeaseID(h.own.Load()))
+}
+
+// describe tells who else stands in a line than whoever has the lease own.
+func describe(line lines.Line, own clientv3.LeaseID) string {
+	others := slices.DeleteFunc(line.Places, func(p lines.Place) bool { return own != 0 && p.Lease == own })
+	if len(others) == 0 {
 		return "nobody holds it"
 	}
-	first := line.Places[0]
+	first := others[0]
 	text := fmt.Sprintf("held by %s (token %v)", first.Holder, first.Token)
 	if first.Problem != "" {
 		text += ", " + first.Problem
 	}
-	if n := len(line.Places) - 1; n > 0 {
-		text += fmt.Sprintf(", %d in line", n)
+	switch n := len(others) - 1; n {
+	case 0:
+	case 1:
+		text += ", 1 other waits"
+	default:
+		text += fmt.Sprintf(", %d others wait", n)
 	}
 	return text
 }
