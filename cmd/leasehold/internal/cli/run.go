@@ -113,9 +113,11 @@ func (h *holdFlags) acquire(ctx context.Context, name string, wait time.Duration
 		ctx, cancel = context.WithTimeoutCause(ctx, wait, errWaitOver)
 		defer cancel()
 	}
+	answered := false
 	for first := true; ; first = false {
 		session, err := h.session(ctx)
 		if err == nil {
+			answered = true
 			if first {
 				defer h.progress(ctx, name)()
 			}
@@ -138,7 +140,7 @@ func (h *holdFlags) acquire(ctx context.Context, name string, wait time.Duration
 			return nil, nil, exitWith(exitBusy, "%q is not free: held by %s (token %v)", name, holder, locked.Token)
 		}
 		if errors.Is(context.Cause(ctx), errWaitOver) {
-			return nil, nil, exitWith(exitTimeout, "%q was not free within %s: %s", name, wait, h.whoHolds(context.WithoutCancel(ctx), name))
+			return nil, nil, h.waitOver(context.WithoutCancel(ctx), name, wait, answered)
 		}
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
@@ -148,6 +150,19 @@ func (h *holdFlags) acquire(ctx context.Context, name string, wait time.Duration
 		}
 		h.note("lost the place in line for %q (%v): getting in line again", name, err)
 	}
+}
+
+// waitOver is what a wait has come to that was over before the lock was free.
+func (h *holdFlags) waitOver(ctx context.Context, name string, wait time.Duration, answered bool) error {
+	if !answered {
+		// Nobody is known to be there. A wait can be too short for a connection, so etcd gets the time for one.
+		short, cancel := context.WithTimeout(ctx, h.flags.DialTimeout)
+		defer cancel()
+		if _, _, err := lines.ReadOne(short, h.client, h.prefix, name); err != nil {
+			return h.classify(ctx, err)
+		}
+	}
+	return exitWith(exitTimeout, "%q was not free within %s: %s", name, wait, h.whoHolds(ctx, name))
 }
 
 var errWaitOver = errors.New("the time to wait is over")

@@ -58,6 +58,7 @@ func TestRun_ExitCodes(t *testing.T) {
 		{[]string{"run", "a", "--no-such-flag", "--", "true"}, exitUsage, "no-such-flag"},
 		{[]string{"no-such-command"}, exitUsage, "no-such-command"},
 		{[]string{"run", "a", "--endpoints", "127.0.0.1:1", "--dial-timeout", "300ms", "--command-timeout", "300ms", "--", "true"}, exitUnreachable, "127.0.0.1:1: connect: connection refused"},
+		{[]string{"run", "a", "--endpoints", "127.0.0.1:1", "--dial-timeout", "300ms", "--wait", "100ms", "--", "true"}, exitUnreachable, "127.0.0.1:1: connect: connection refused"},
 		{[]string{"run", "a", "--cacert", "/no/such/file", "--", "true"}, exitFailed, "/no/such/file"},
 	} {
 		code, _, stderr := run(t, tt.args...)
