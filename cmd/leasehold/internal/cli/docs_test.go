@@ -23,6 +23,13 @@ func TestDocs_NameEveryCommandFlagAndExitCode(t *testing.T) {
 		}
 	}
 	a := new(app)
+	for _, cmd := range []*cobra.Command{a.runCommand(), a.leadCommand()} {
+		for code, flag := range map[string]string{"  120  ": "try", "  121  ": "wait"} {
+			if has := cmd.Flags().Lookup(flag) != nil; has != strings.Contains(cmd.Long, code) {
+				t.Errorf("%s: --%s is there: %v, its exit code in the help: %v", cmd.Name(), flag, has, !has)
+			}
+		}
+	}
 	for _, cmd := range a.root().Commands() {
 		if !cmd.Hidden && !strings.Contains(docs, "`"+cmd.Name()) {
 			t.Errorf("the command %s is not in the documentation", cmd.Name())

@@ -16,7 +16,7 @@ const (
 	exitUsage       = 64  // called wrongly; nothing was done
 	exitDenied      = 118 // credentials or permissions are missing
 	exitUnreachable = 119 // etcd did not answer in time
-	exitBusy        = 120 // --try: somebody else holds the name
+	exitBusy        = 120 // --try: somebody else holds the name, or waits for it
 	exitTimeout     = 121 // --wait: it was not free in time
 	exitLost        = 122 // the lock was lost and the command was stopped
 	exitMaxHold     = 123 // --max-hold: the time was over and the command was stopped
@@ -56,16 +56,26 @@ func exitCode(err error) (code int, tell bool) {
 	return exitFailed, true
 }
 
-// exitCodes is the part of the help that explains them.
-const exitCodes = `Exit codes:
+// exitCodes is the part of the help of run that explains them; leadExitCodes is that of lead, which has neither --try
+// nor --wait.
+const (
+	exitCodes     = exitCodesFirst + exitCodesOfWaits + exitCodesLast
+	leadExitCodes = exitCodesFirst + exitCodesLast
+)
+
+const exitCodesFirst = `Exit codes:
 
   the command's own, or 128+n if signal n ended it
    64  called wrongly
   118  etcd refuses the credentials, or a permission is missing
   119  etcd does not answer
-  120  --try: somebody else holds the name
+`
+
+const exitCodesOfWaits = `  120  --try: somebody else holds the name, or waits for it
   121  --wait: it was not free in time
-  122  the lock was lost and the command was stopped, or ended unprotected
+`
+
+const exitCodesLast = `  122  the lock was lost and the command was stopped, or ended unprotected
   123  --max-hold: the time was over and the command was stopped
   125  leasehold itself failed
   126  the command cannot be executed
