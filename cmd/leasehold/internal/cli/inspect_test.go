@@ -188,8 +188,9 @@ func TestRelease_TakesOnlyTheTokenThatWasMeant(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{[]string{"release", "a"}, exitUsage, "--token"},
-		{[]string{"release", "a", "--token", "0x1"}, exitUsage, "--token"},
+		{[]string{"release", "a"}, exitUsage, "--token is required; see leasehold show NAME"},
+		{[]string{"release", "a", "--token", "0x1"}, exitUsage, `--token "0x1": want a positive decimal number`},
+		{[]string{"release", "a", "--token", "abc"}, exitUsage, `--token "abc": want a positive decimal number`},
 		{[]string{"release", "a", "--token", "99999", "--yes"}, exitNo, "held by the test with token " + g.Token().String()},
 		{[]string{"release", "b", "--token", "99999", "--yes"}, exitNo, `nobody holds "b"`},
 		{[]string{"release", "a", "--token", g.Token().String()}, exitUsage, "--yes"},

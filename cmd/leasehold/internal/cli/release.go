@@ -38,9 +38,12 @@ It asks before it deletes, unless --yes says not to.`,
 	cmd.Flags().StringVar(&token, "token", "", "the token of the key to delete, as list and show print it (required)")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		if token == "" {
+			return exitWith(exitUsage, "--token is required; see leasehold show NAME")
+		}
 		t, err := leasehold.ParseToken(token)
 		if err != nil {
-			return exitWith(exitUsage, "--token: %w", err)
+			return exitWith(exitUsage, "--token %q: want a positive decimal number, as list and show print it", token)
 		}
 		return l.with(cmd, func(ctx context.Context) error { return a.release(ctx, l, given[0], t, yes) })
 	}
