@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -64,9 +65,13 @@ writes is a key below --prefix for a moment, under a lease.`,
 	return cmd
 }
 
-// printReport prints one finding a paragraph.
+// printReport prints one finding a paragraph in a terminal and one a line elsewhere, where grep and its like read.
 func (a *app) printReport(r *preflight.Report) {
 	screen := a.screen()
+	width := math.MaxInt
+	if screen.Terminal {
+		width = max(screen.Width-2, 20)
+	}
 	marks := map[preflight.Severity][3]string{
 		preflight.OK:      {"✓", "+", "32"},
 		preflight.Note:    {"·", "-", "90"},
@@ -86,7 +91,7 @@ func (a *app) printReport(r *preflight.Report) {
 		if f.Severity == preflight.Failure || f.Severity == preflight.Warning {
 			text = strings.ToUpper(string(f.Severity)) + " " + text
 		}
-		for i, line := range terminal.Wrap(printable(text), max(screen.Width-2, 20)) {
+		for i, line := range terminal.Wrap(printable(text), width) {
 			if i > 0 {
 				mark = " "
 			}

@@ -14,6 +14,7 @@ import (
 	sdk "example.com/leasehold"
 	"example.com/leasehold/cmd/leasehold/internal/board"
 	"example.com/leasehold/cmd/leasehold/internal/lines"
+	"example.com/leasehold/cmd/leasehold/internal/preflight"
 	"example.com/leasehold/cmd/leasehold/internal/terminal"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -315,6 +316,15 @@ func TestCheck_ExitCodeIsForScripts(t *testing.T) {
 	code, out, _ := run(t, "check", "--measure", "0s", "--endpoints", "127.0.0.1:1", "--command-timeout", "500ms", "-o", "json")
 	if code != exitNo || !strings.Contains(out, `"severity":"failure"`) {
 		t.Errorf("%d, %q", code, out)
+	}
+}
+
+func TestCheck_PrintsAFindingALineUnlessToATerminal(t *testing.T) {
+	var out strings.Builder
+	text := strings.TrimSpace(strings.Repeat("word ", 100))
+	(&app{stdout: &out}).printReport(&preflight.Report{Findings: []preflight.Finding{{Severity: preflight.OK, Subject: "a", Text: text}, {Severity: preflight.Note, Subject: "b", Text: text}}})
+	if rows := strings.Split(out.String(), "\n"); len(rows) != 3 || !strings.HasSuffix(rows[0], " a: "+text) || !strings.HasSuffix(rows[1], " b: "+text) {
+		t.Errorf("\n%s", &out)
 	}
 }
 
