@@ -26,7 +26,7 @@ It stops the holder for longer than its term (SIGSTOP), shows the take-over with
 holder, shows that its first check says expired and that a write which ignores the check is refused. Then it stops the
 etcd leader and shows that the holder's session survives.
 
-It needs no etcd, takes less than 40 seconds, and ends with a picture of who believed what when: in the terminal, and
+It needs no etcd, takes about half a minute, and ends with a picture of who believed what when: in the terminal, and
 as an SVG file whose path it prints. It exits with 0 if all held that must hold and with 1 if not.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
