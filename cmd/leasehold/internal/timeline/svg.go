@@ -28,7 +28,10 @@ var (
 	inks = [...]string{"#ffffff", "#ffffff", "#1f2937", "#ffffff"}
 )
 
-const refusedColour = "#c1121f"
+const (
+	refusedColour = "#c1121f"
+	leadsColour   = "#475569"
+)
 
 // SVG returns the picture as a file of its own: no script, no font, no reference to anything outside.
 func (p Picture) SVG() []byte {
@@ -51,6 +54,9 @@ func (p Picture) SVG() []byte {
 		d.lane(i, lane)
 	}
 	d.letters()
+	for i, lane := range p.Lanes { // after the events' lines, which would cross them
+		d.labels(i, lane)
+	}
 	for _, item := range legend {
 		d.legendItem(item)
 	}
@@ -122,12 +128,17 @@ func (d *drawing) lane(i int, lane Lane) {
 		d.printf(`<text x="24" y="%d" font-size="11" fill="#64748b">%s</text>`, y+13, html.EscapeString(lane.Note))
 	}
 	d.printf(`<text x="24" y="%d" font-weight="600">%s</text>`, nameY, html.EscapeString(lane.Name))
-	for j, s := range lane.Spans {
+	for _, s := range lane.Spans {
 		d.span(d.x(s.From), d.x(s.To), y, s)
-		d.label(d.x(s.From), d.x(lane.visible(j)), y, s)
 	}
 	for _, t := range lane.Ticks {
 		d.tick(d.x(t.At), y, t)
+	}
+}
+
+func (d *drawing) labels(i int, lane Lane) {
+	for j, s := range lane.Spans {
+		d.label(d.x(s.From), d.x(lane.visible(j)), d.laneY(i), s)
 	}
 }
 
@@ -147,7 +158,7 @@ func (d *drawing) span(x1, x2 float64, y int, s Span) {
 	case Accepts:
 		bar(14, `fill="`+hue+`" fill-opacity="0.22"`)
 	case Leads:
-		bar(barHeight-4, `rx="3" fill="#475569"`)
+		bar(barHeight-4, `rx="3" fill="`+leadsColour+`"`)
 	case Follows:
 		bar(5, `rx="2" fill="#cbd5e1"`)
 	case Down:
@@ -155,23 +166,25 @@ func (d *drawing) span(x1, x2 float64, y int, s Span) {
 	}
 }
 
-// label writes as much of the span's label as fits between x1 and x2.
+// label writes as much of the span's label as fits between x1 and x2, with a halo in the colour behind it that keeps
+// lines off its letters.
 func (d *drawing) label(x1, x2 float64, y int, s Span) {
 	fits := func(text string) bool { return textWidth(text, 12)+10 <= x2-x1 }
 	text := s.shortest(fits)
 	if text == "" {
 		return
 	}
-	ink := "#1f2937"
+	ink, halo := "#1f2937", "#ffffff"
 	switch s.Kind {
 	case Believes:
-		ink = inks[min(max(s.Hue, 0), len(inks)-1)]
+		hue := min(max(s.Hue, 0), len(inks)-1)
+		ink, halo = inks[hue], hues[hue]
 	case Leads:
-		ink = "#ffffff"
+		ink, halo = "#ffffff", leadsColour
 	case Down:
 		ink = refusedColour
 	}
-	d.printf(`<text x="%.1f" y="%d" font-size="12" font-weight="600" fill="%s">%s</text>`, x1+7, y+4, ink, html.EscapeString(text))
+	d.printf(`<text x="%.1f" y="%d" font-size="12" font-weight="600" fill="%s" stroke="%s" stroke-width="4" stroke-linejoin="round" paint-order="stroke">%s</text>`, x1+7, y+4, ink, halo, html.EscapeString(text))
 }
 
 func (d *drawing) tick(x float64, y int, t Tick) {

@@ -100,6 +100,15 @@ func TestSVG_IsWellFormedAndRefersToNothingOutside(t *testing.T) {
 	}
 }
 
+func TestSVG_NoLineIsDrawnOverALabel(t *testing.T) {
+	text := string(sample().SVG())
+	label := strings.Index(text, `paint-order="stroke"`)
+	line := strings.LastIndex(text, `stroke-dasharray="1 3"`) // an event's
+	if label < 0 || line < 0 || label < line {
+		t.Errorf("the first label is at %d, the last line of an event at %d", label, line)
+	}
+}
+
 func TestPicture_AnEmptyOneIsDrawn(t *testing.T) {
 	if out := (Picture{}).Text(Style{}); out == "" {
 		t.Error("no text")
