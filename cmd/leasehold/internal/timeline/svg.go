@@ -131,14 +131,14 @@ func (d *drawing) lane(i int, lane Lane) {
 	for _, s := range lane.Spans {
 		d.span(d.x(s.From), d.x(s.To), y, s)
 	}
-	for _, t := range lane.Ticks {
-		d.tick(d.x(t.At), y, t)
-	}
 }
 
 func (d *drawing) labels(i int, lane Lane) {
 	for j, s := range lane.Spans {
 		d.label(d.x(s.From), d.x(lane.visible(j)), d.laneY(i), s)
+	}
+	for _, t := range lane.Ticks { // last: no halo hides a write
+		d.tick(d.x(t.At), d.laneY(i), t)
 	}
 }
 
