@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -325,6 +326,16 @@ func TestCheck_PrintsAFindingALineUnlessToATerminal(t *testing.T) {
 	(&app{stdout: &out}).printReport(&preflight.Report{Findings: []preflight.Finding{{Severity: preflight.OK, Subject: "a", Text: text}, {Severity: preflight.Note, Subject: "b", Text: text}}})
 	if rows := strings.Split(out.String(), "\n"); len(rows) != 3 || !strings.HasSuffix(rows[0], " a: "+text) || !strings.HasSuffix(rows[1], " b: "+text) {
 		t.Errorf("\n%s", &out)
+	}
+}
+
+func TestVersion_NamesTheRevisionWhereTheBuildKnowsIt(t *testing.T) {
+	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "59d338d"}, {Key: "vcs.modified", Value: "true"}}}
+	if v := versionOf(info, true); v.Version != "(devel)" || v.Revision != "59d338d" || !v.Modified {
+		t.Errorf("%+v", v)
+	}
+	if v := versionOf(nil, false); v.Version != "(devel)" || v.Revision != "" {
+		t.Errorf("%+v without build information", v)
 	}
 }
 

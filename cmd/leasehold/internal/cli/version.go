@@ -23,9 +23,11 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
-func readVersion() versionInfo {
+func readVersion() versionInfo { return versionOf(debug.ReadBuildInfo()) }
+
+// versionOf takes what the build has recorded. There is no revision in it under -buildvcs=false or outside a checkout.
+func versionOf(info *debug.BuildInfo, ok bool) versionInfo {
 	v := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
 	if ok {
 		if v.Version == "" {
 			v.Version = info.Main.Version
@@ -64,7 +66,11 @@ func (a *app) versionCommand() *cobra.Command {
 		}
 		fmt.Fprintf(a.stdout, "leasehold %s\n", v.Version)
 		if v.Revision != "" {
-			fmt.Fprintf(a.stdout, "revision  %s\n", v.Revision)
+			modified := ""
+			if v.Modified {
+				modified = ", modified"
+			}
+			fmt.Fprintf(a.stdout, "revision  %s%s\n", v.Revision, modified)
 		}
 		fmt.Fprintf(a.stdout, "etcd      %s\ngo        %s %s\n", v.Etcd, v.Go, v.Platform)
 		return nil
