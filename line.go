@@ -59,8 +59,7 @@ type place struct {
 func (s *Session) newPlace(name, value string) *place {
 	dir := lineDir(s.cfg.Prefix, name)
 	p := &place{session: s, name: name, dir: dir, value: value, floor: s.engine.mark.floor(), signal: make(chan struct{}, 1)}
-	p.slot = s.slots.take(p)
-	p.key = placeKey(dir, s.id, p.slot)
+	s.slots.take(p)
 	return p
 }
 
@@ -72,17 +71,19 @@ type slots struct {
 	free   []uint64
 }
 
-func (s *slots) take(p *place) uint64 {
+// take gives p a slot, and the key that follows from it before anybody can find p there.
+func (s *slots) take(p *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p.slot = uint64(len(s.places))
 	if n := len(s.free); n > 0 {
-		slot := s.free[n-1]
+		p.slot = s.free[n-1]
 		s.free = s.free[:n-1]
-		s.places[slot] = p
-		return slot
+	} else {
+		s.places = append(s.places, nil)
 	}
-	s.places = append(s.places, p)
-	return uint64(len(s.places) - 1)
+	p.key = placeKey(p.dir, p.session.id, p.slot)
+	s.places[p.slot] = p
 }
 
 func (s *slots) giveBack(slot uint64) {

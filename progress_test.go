@@ -11,7 +11,7 @@ import (
 )
 
 // The session is revoked; the work misses its Progress within the margin.
-func TestReignSpins(t *testing.T) {
+func TestElector_WorkThatRunsOnAfterALossDoesNotMakeItSpin(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
 		c, err := New(r.client, Config{Margin: 2 * time.Second})
 		r.must(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // A waiter joins behind a holder of its own process, whose slot is used again before the waiter aims.
-func TestFollowsALaterUseOfTheSlot(t *testing.T) {
+func TestNeighbour_ALaterUseOfTheSlotIsNotFollowed(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
 		s := r.open(Config{})
 		first := r.lock(s, "a")
@@ -42,7 +42,7 @@ func TestFollowsALaterUseOfTheSlot(t *testing.T) {
 }
 
 // The key just ahead is given up and used again, behind, before the waiter's watch began.
-func TestWatchesALaterUseOfTheKey(t *testing.T) {
+func TestWait_ALaterUseOfTheKeyAheadIsNotWaitedFor(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
 		second, third := r.another(), r.another()
 		s1, s2, s3 := r.open(Config{}), second.open(Config{}), third.open(Config{})
@@ -81,7 +81,7 @@ func TestWatchesALaterUseOfTheKey(t *testing.T) {
 }
 
 // Acquires that are given up in flight.
-func TestSlotsOfCancelledAcquires(t *testing.T) {
+func TestSlots_OfCancelledAcquiresAreFreedAgain(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
 		s := r.open(Config{})
 		time.Sleep(time.Second)

@@ -11,7 +11,7 @@ import (
 )
 
 // Somebody puts a key where a slot was, e.g. by restoring keys one by one.
-func TestAStrayKeyInASlot(t *testing.T) {
+func TestLock_AStrangersKeyInASlotEndsNothing(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
 		s := r.open(Config{})
 		other := r.open(Config{})
@@ -31,7 +31,7 @@ func TestAStrayKeyInASlot(t *testing.T) {
 }
 
 // TryLock takes a stray key, put since the floor, for its own: is it granted?
-func TestTryLockTakesAStray(t *testing.T) {
+func TestTryLock_DoesNotTakeAStrangersKeyForItsOwn(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
 		second := r.another()
 		s := r.open(Config{})
@@ -48,7 +48,7 @@ func TestTryLockTakesAStray(t *testing.T) {
 }
 
 // A late answer to an old send must not end the watch over a newer one.
-func TestRetainedFrontTaken(t *testing.T) {
+func TestNeighbour_IsToldWhenAKeptGrantWasTaken(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
 		s := r.open(Config{})
 		s.retain()
