@@ -63,7 +63,7 @@ var streams = []mutant{
 	},
 	{
 		"R12", "the head of a stalled stream is not suspected", one("keepalive.go", "r.suspect = r.suspect || r.over.headIs(s)", "r.suspect = false"),
-		"Stream_OneStuckLeaseDelaysNoOther",
+		"Stream_OneStuckLeaseDelaysNoOther|Stream_APathSlowerThanItsPatienceStillRenews",
 	},
 	{
 		"R12", "a stalled stream is ended although its answers could extend", one("carrier.go", "		if s.allow.expiry(sent.at, s.granted).After(clock.Instant(s.expiry.Load())) {\n			return true", "		if sent.at == clock.Instant(s.granted) {\n			return true"),
