@@ -100,6 +100,32 @@ func TestGrant_TheJanitorLeavesTheNextGrantOfAKeyAlone(t *testing.T) {
 	})
 }
 
+// R9: an operator deletes the key of a young grant, and a late attempt to acquire puts it again before the holder is told: with another
+// create revision, which no deletion by the grant's own revision finds.
+func TestGrant_TakenAwayAndPutAgainByALateAttemptLeavesNoGhost(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		s := r.open(Config{})
+		start := time.Now()
+		r.cluster.Hook(txnOnce(etcdfake.Delay(700 * time.Millisecond)))
+		g := r.lock(s, "a")
+		time.Sleep(time.Until(start.Add(600 * time.Millisecond)))
+		r.must(second(r.cluster.Delete(g.Key())))
+		time.Sleep(150 * time.Millisecond)
+		if keys := r.cluster.Keys(""); len(keys) != 1 || Token(keys[0].CreateRevision) == g.Token() {
+			r.Fatalf("keys %v: the late attempt has not put the key again", keys)
+		}
+		r.ended("the grant", g.Done(), 3*time.Second)
+		time.Sleep(s.TTL())
+		if keys := r.cluster.Keys(""); len(keys) != 0 {
+			r.Errorf("the late attempt blocks the name: %v", keys)
+		}
+		r.must(r.lock(s, "a").Release(r.Context()))
+		if !s.Valid() {
+			r.Errorf("lost: %v", s.Err())
+		}
+	})
+}
+
 // The guard is true for this very grant, not for a later one with the same key.
 func TestGrant_CmpIsTrueForThisGrantAlone(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {

@@ -50,11 +50,11 @@ var acquires = []mutant{
 		"Committer_WritesOfOneLineNeverShareATransaction",
 	},
 	{
-		"R8", "a key is used again though attempts to put it are not settled", one("line.go", "if err == nil && settled && !p", "if err == nil && !p"),
+		"R8", "a key is used again though attempts to put it are not settled", one("grant.go", "p.deleted(settled && err == nil && resp.Succeeded)", "p.deleted((settled || w != nil) && err == nil && resp.Succeeded)"),
 		"Grant_AKeyWithAnUnsettledAttemptIsNotUsedAgain",
 	},
 	{
-		"R8", "a key that the janitor still looks for is used again", one("line.go", "settled && !p.sought.Load() {", "settled {"),
+		"R8", "a key that the janitor still looks for is used again", one("line.go", "if gone && !p.sought.Load() {", "if gone {"),
 		"Grant_TheJanitorLeavesTheNextGrantOfAKeyAlone",
 	},
 	{
@@ -77,6 +77,10 @@ var acquires = []mutant{
 	{
 		"R9", "the search ends before the attempts are settled", one("janitor.go", "finished := err == nil && settled && found == 0", "finished := err == nil && (settled || found == 0)"),
 		"Lock_AnAbandonedAcquireLeavesNoGhost|Release_OfARepeatedAcquireLeavesNoGhost",
+	},
+	{
+		"R9", "a deletion that found another create revision settles the place", one("line.go", "p.deleted(settled && created != 0 && err == nil && resp.Succeeded)", "p.deleted(settled && created != 0 && err == nil)"),
+		"Grant_TakenAwayAndPutAgainByALateAttemptLeavesNoGhost",
 	},
 	{
 		"R9", "a lost answer counts as an outcome", one("commit.go", "			w.doubt = true\n", "			w.doubt = false\n"),
