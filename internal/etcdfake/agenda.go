@@ -68,6 +68,9 @@ func (a *agenda) fire() {
 // close drops everything. The caller holds mu.
 func (a *agenda) close() {
 	a.closed = true
+	for _, e := range a.events {
+		e.place = -1 // streams that end later drop theirs
+	}
 	a.events = nil
 	if a.timer != nil {
 		a.timer.Stop()
