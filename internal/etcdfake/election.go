@@ -3,6 +3,7 @@
 package etcdfake
 
 import (
+	"slices"
 	"time"
 )
 
@@ -59,6 +60,9 @@ func (c *Cluster) reconsiderLocked() {
 		return
 	}
 	for _, m := range c.members {
+		if m.lead == m && m.outvotedLocked() {
+			m.loseLeaderLocked()
+		}
 		m.doubtLeaderLocked()
 	}
 	switch {
@@ -155,6 +159,11 @@ func (m *Member) doubtLeaderLocked() {
 		return
 	}
 	m.losing = m.cluster.agenda.after(m.cluster.opts.ElectionTimeout, m.loseLeaderLocked)
+}
+
+// outvotedLocked tells whether m is in touch with a member that has seen a later election, and so hears of it.
+func (m *Member) outvotedLocked() bool {
+	return m.connected() && slices.ContainsFunc(m.cluster.members, func(o *Member) bool { return o.connected() && o.term > m.term })
 }
 
 func (m *Member) loseLeaderLocked() {

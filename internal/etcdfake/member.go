@@ -121,6 +121,9 @@ func (m *Member) Pause() {
 func (m *Member) Resume() {
 	m.change(func() {
 		m.paused = false
+		if m.cluster.opts.Lease.ResumedStepsDown && m.lead == m && m.term < m.cluster.raft.term {
+			m.loseLeaderLocked()
+		}
 		if m.lessor.primary {
 			m.lessor.armLocked(m.clock.now())
 		}

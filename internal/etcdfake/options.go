@@ -56,6 +56,11 @@ type LeaseBehaviour struct {
 	// FormerLeaderRenews makes a leader that is cut off from the others go on answering renewals until it hears of
 	// another, as before 3.4.31 and 3.5.13 when it is stuck.
 	FormerLeaderRenews bool
+	// ResumedStepsDown makes a leader that goes on after a pause find first whether another was elected meanwhile. Real ones,
+	// 3.7.3 included, take themselves for the leader until they hear of the other or an election timeout has passed, and
+	// acknowledge renewals if nobody reaches them: the check of a leader that was stuck looks at whether its ticks go on, which
+	// they do by then.
+	ResumedStepsDown bool
 }
 
 const (
