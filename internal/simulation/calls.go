@@ -197,7 +197,7 @@ func (r *run) refused(h *host, what string, err error) {
 	}
 	back := r.used[RollBack] || r.used[Replace]
 	// The second of two equal deletions finds nothing, and its answer is the only one that anybody sees.
-	taken := back || r.used[Delete] || r.used[Overwrite] || r.used[Revoke] || r.used[Twice] && what == "Release"
+	taken := back || r.used[Delete] || r.used[Overwrite] || r.used[Revoke] || r.used[Twice] && (what == "Release" || what == "Do")
 	if errors.Is(err, leasehold.ErrRolledBack) && !back || errors.Is(err, leasehold.ErrRevoked) && !taken {
 		r.judge.violation("false alarm", "%s on host %d: %v", what, h.number, err)
 	}

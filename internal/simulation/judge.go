@@ -36,6 +36,7 @@ type judge struct {
 	empty    map[int]time.Time          // since when the line has been empty; zero: it is not
 	highest  map[int]leasehold.Token    // of the grants of each name
 	suspects []suspect
+	accused  map[*leasehold.Session]bool
 	disturb  map[int]*disturbance // by host; everywhere for the cluster
 
 	touched   map[int64][]hitKey             // by revision, the keys that it deleted or gave another lease
@@ -97,7 +98,7 @@ func newJudge(r *run) *judge {
 	j := &judge{
 		run: r, cluster: r.cluster, started: time.Now(), bound: boundsOf(r.plan.World),
 		lines: make(map[int][]*mvccpb.KeyValue), empty: make(map[int]time.Time), highest: make(map[int]leasehold.Token),
-		disturb: make(map[int]*disturbance), hitKeys: make(map[hitKey]time.Time), touched: make(map[int64][]hitKey),
+		disturb: make(map[int]*disturbance), hitKeys: make(map[hitKey]time.Time), touched: make(map[int64][]hitKey), accused: make(map[*leasehold.Session]bool),
 		hitLeases: make(map[clientv3.LeaseID]time.Time), operated: make(map[int64]bool),
 	}
 	for name := range r.plan.World.Names {
@@ -204,15 +205,21 @@ func (j *judge) look() {
 
 func (j *judge) expiriesLocked(of func(clientv3.LeaseID) (time.Time, bool)) {
 	for _, b := range j.grants {
-		if text := tooLong(b.grant.Session(), of); text != "" {
-			j.violationLocked("expiry", "%s", text)
-		}
+		j.tooLongLocked(b.grant.Session(), tooLong(b.grant.Session(), of))
 	}
 }
 
 func (j *judge) expiry(s *leasehold.Session, of func(clientv3.LeaseID) (time.Time, bool)) {
-	if text := tooLong(s, of); text != "" {
-		j.violation("expiry", "%s", text)
+	text := tooLong(s, of) // without the judge's mutex: it asks the cluster
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.tooLongLocked(s, text)
+}
+
+func (j *judge) tooLongLocked(s *leasehold.Session, text string) {
+	if text != "" && !j.accused[s] {
+		j.accused[s] = true // once is enough
+		j.violationLocked("expiry", "%s", text)
 	}
 }
 

@@ -36,7 +36,7 @@ type World struct {
 	Flaw     Flaw          // of the servers; only to see the checker see
 }
 
-// Flaw is a defect of old servers.
+// Flaw is a defect of servers.
 type Flaw uint8
 
 // The flaws. See etcdfake.LeaseBehaviour.
@@ -44,6 +44,9 @@ const (
 	FlawNone         Flaw = iota
 	FlawNoRecheck         // a renewal that raced a revocation is acknowledged
 	FlawFormerLeader      // a leader that is cut off goes on acknowledging renewals
+	// FlawResumedLeader: one that was stopped, and is cut off when it goes on, acknowledges them for an election timeout. This
+	// one is in all servers. See docs/testing.md.
+	FlawResumedLeader
 )
 
 // Verb is what a [Step] does.

@@ -83,6 +83,7 @@ func start(t *testing.T, p Plan) (*run, error) {
 			Lease: etcdfake.LeaseBehaviour{
 				WaitApplied: w.Waits, RenewStall: w.Stall,
 				NoRecheck: w.Flaw == FlawNoRecheck, FormerLeaderRenews: w.Flaw == FlawFormerLeader,
+				ResumedStepsDown: w.Flaw != FlawResumedLeader,
 			},
 		}),
 	}

@@ -92,3 +92,25 @@ func TestJudge_SeesANameFreedUnderItsHolderByAFormerLeaderThatRenews(t *testing.
 		t.Errorf("with a leader that steps down: %v", report)
 	}
 }
+
+// A leader that is stopped, and cut off from the others before it goes on, takes itself for the leader until an election timeout has
+// passed, and the holder renews with it. Nobody tells either of them that the name is free by then.
+const resumedLeader = `
+world seed=1 members=3 hosts=2 names=1 ttl=5s drift=0.001 margin=100ms rate=1 election=1s commit=1ms apply=0s peer=1ms delay=1ms stall=0s waits=false flaw=%s
+0s hold host=0 member=1 dir=both for=40s
+0s hold host=0 member=2 dir=both for=40s
+500ms lock host=0 user=1 name=0 wait=10s for=1m
+5s pause member=0 for=4s
+7s isolate member=0 for=30s
+8s lock host=1 user=1 name=0 wait=30s for=20s
+`
+
+func TestJudge_SeesANameFreedUnderItsHolderByALeaderThatWasStoppedAndCutOff(t *testing.T) {
+	report := Run(t, parse(t, fmt.Sprintf(resumedLeader, "resumedleader")))
+	if !slices.Contains(report.kinds(), "expiry") {
+		t.Errorf("it was not seen; only %v", report.kinds())
+	}
+	if report := Run(t, parse(t, fmt.Sprintf(resumedLeader, "none"))); report.Failed() {
+		t.Errorf("with a leader that looks first: %v", report)
+	}
+}

@@ -101,7 +101,7 @@ func (w *World) fields() []field {
 			w.Waits, err = strconv.ParseBool(s)
 			return err
 		}},
-		wordField("flaw", &w.Flaw, []string{"none", "norecheck", "formerleader"}, FlawNone),
+		wordField("flaw", &w.Flaw, []string{"none", "norecheck", "formerleader", "resumedleader"}, FlawNone),
 	}
 }
 
