@@ -205,12 +205,12 @@ func (j *judge) look() {
 
 func (j *judge) expiriesLocked(of func(clientv3.LeaseID) (time.Time, bool)) {
 	for _, b := range j.grants {
-		j.tooLongLocked(b.grant.Session(), tooLong(b.grant.Session(), of))
+		j.tooLongLocked(b.grant.Session(), j.tooLong(b.grant.Session(), of))
 	}
 }
 
 func (j *judge) expiry(s *leasehold.Session, of func(clientv3.LeaseID) (time.Time, bool)) {
-	text := tooLong(s, of) // without the judge's mutex: it asks the cluster
+	text := j.tooLong(s, of) // without the judge's mutex: it asks the cluster
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.tooLongLocked(s, text)
@@ -223,16 +223,16 @@ func (j *judge) tooLongLocked(s *leasehold.Session, text string) {
 	}
 }
 
-// tooLong tells whether a session believes for longer than its grantor will wait: validity ends before the grantor's expiry. What
-// the session believes is read first, because it can only become more true that way.
-func tooLong(s *leasehold.Session, of func(clientv3.LeaseID) (time.Time, bool)) string {
-	left := s.Remaining()
+// tooLong tells whether a session believes for too long: its validity ends before the grantor's expiry, by the margin. What the
+// session believes is read first, because it can only become more true that way.
+func (j *judge) tooLong(s *leasehold.Session, of func(clientv3.LeaseID) (time.Time, bool)) string {
+	left, margin := s.Remaining(), j.run.plan.World.Margin
 	if left <= 0 {
 		return ""
 	}
 	at, ok := of(s.Lease())
-	if over := time.Now().Add(left).Sub(at); ok && over >= 0 {
-		return fmt.Sprintf("lease %x: the session believes for %v, until %v after the grantor's expiry", int64(s.Lease()), left, over)
+	if early := at.Sub(time.Now().Add(left)); ok && early < margin {
+		return fmt.Sprintf("lease %x: the session believes for %v, until %v before the grantor's expiry, with a margin of %v", int64(s.Lease()), left, early, margin)
 	}
 	return ""
 }
