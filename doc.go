@@ -17,6 +17,9 @@
 // term is over. The bound on clock rates ([Config.DriftBound]) is an assumption; a clock that is worse breaks the expiry, but not
 // the tokens. A name has one line of holders only within one cluster and one prefix.
 //
+// R1 to R13, in the documentation of this package, are the rules of the protocol, which docs/protocol.md gives with their
+// reasons.
+//
 // # What is promised
 //
 // Tokens of one name strictly increase along its holders. A grant's validity ends, by the holder's own clock, before etcd

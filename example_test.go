@@ -39,27 +39,27 @@ func Example() {
 	defer stop()
 	ctx := context.Background()
 
+	var register leasehold.Fence // stands for the resource: see fence/ for databases and others
+
 	locks, err := leasehold.New(client, leasehold.Config{TTL: 10 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { _ = locks.Close(ctx) }()
 
-	var fence leasehold.Fence // stands for the resource: see fence/ for databases and others
-
 	err = locks.Do(ctx, "nightly-report", func(ctx context.Context, g *leasehold.Grant) error {
-		return fence.Check("report", g.Token()) // ctx ends when the grant does
+		return register.Check("report", g.Token()) // ctx ends when the grant does
 	})
 	fmt.Println("first:", err)
 
 	var latest leasehold.Token
 	err = locks.Do(ctx, "nightly-report", func(ctx context.Context, g *leasehold.Grant) error {
 		latest = g.Token()
-		return fence.Check("report", g.Token())
+		return register.Check("report", g.Token())
 	})
 	fmt.Println("second:", err)
 
-	err = fence.Check("report", latest-1) // the first one again, after a pause that nobody noticed
+	err = register.Check("report", latest-1) // the first one again, after a pause that nobody noticed
 	fmt.Println("late:", errors.Is(err, leasehold.ErrStaleToken))
 
 	// Output:

@@ -25,7 +25,7 @@ const maxNameBytes = 1024
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: empty", ErrInvalidName)
+		return fmt.Errorf("%w: empty, want 1 to %d bytes", ErrInvalidName, maxNameBytes)
 	case len(name) > maxNameBytes:
 		return fmt.Errorf("%w %s: %d bytes, want at most %d", ErrInvalidName, quoteBounded(name), len(name), maxNameBytes)
 	case !utf8.ValidString(name):

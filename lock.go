@@ -65,7 +65,7 @@ func (s *Session) tryLockCounted(ctx context.Context, name string, opts []LockOp
 
 // Do locks the name, calls fn and releases the name when fn has returned, also when it panics. The context given to fn ends with
 // ctx and with the grant, whichever is first, with the cause of that, and carries the grant ([FromContext]). fn
-// must stop when it ends: the name is released only after fn has returned.
+// must stop when it ends: the name is released only after fn has returned. fn may release the grant itself.
 //
 // Do returns fn's error, joined with the reason if the grant was lost meanwhile: then parts of fn may have run without
 // protection, and what counts is whether the resource checked the token. A release that could not be completed in
@@ -90,8 +90,8 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, g *Grant)
 			_ = pause(rctx, releaseGrace)
 			cancel()
 		})()
-		if rerr := g.Release(rctx); rerr != nil && rctx.Err() == nil && !errors.Is(rerr, ErrReleased) {
-			err = errors.Join(err, rerr)
+		if rerr := g.release(rctx); rerr != nil && rctx.Err() == nil && !errors.Is(rerr, ErrReleased) {
+			err = errors.Join(err, fmt.Errorf("leasehold: do %s: the grant was lost while the function ran: %w", quoteBounded(name), rerr))
 		}
 	}()
 	fctx, cancel := context.WithCancelCause(NewContext(ctx, g))
