@@ -15,7 +15,7 @@ import (
 func TestCampaign_TheOldLeaderIsInvalidBeforeTheNextLeads(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
-	s, cl := h.standing(time.Second)
+	s, cl := h.standing(4 * time.Second)
 	other, _ := h.standing(time.Minute)
 	l := h.campaign(s.Election("name"), "old")
 	next := h.campaignAside(t.Context(), other.Election("name"), "next")
@@ -29,7 +29,7 @@ func TestCampaign_TheOldLeaderIsInvalidBeforeTheNextLeads(t *testing.T) {
 	wantErr(t, "the old leadership", l.Err(), leasehold.ErrExpired)
 	select {
 	case c := <-next:
-		t.Errorf("the next has led %v before the old one stopped believing: %v", time.Since(valid), c.err)
+		t.Fatalf("the next has led %v before the old one stopped believing: %v", time.Since(valid), c.err)
 	default:
 	}
 	c := await(t, "the next leads", next)
@@ -50,7 +50,7 @@ func TestCampaign_FailsWithItsSessionAndIsGone(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
 	s, _ := h.standing(time.Minute)
-	other, cl := h.standing(time.Second)
+	other, cl := h.standing(4 * time.Second)
 	l := h.campaign(s.Election("name"), "leader")
 	done := h.campaignAside(t.Context(), other.Election("name"), "candidate")
 	h.awaitLine("name", 2)

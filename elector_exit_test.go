@@ -3,6 +3,7 @@
 package leasehold_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -34,7 +35,11 @@ func TestElector_OverrunExitEndsTheProcess(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	h.awaitLine("name", 1)
+	watching, _ := h.standing(time.Minute)
+	leaseholdtest.Eventually(t, step, "the work runs", func() bool {
+		l, err := watching.Election("name").Leader(within(t))
+		return err == nil && l.Value == "at work"
+	})
 	cl.Blackhole(leaseholdtest.Both)
 	err := cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
@@ -51,8 +56,12 @@ func overrunningChild(t *testing.T, endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startReplica(t, cli, leasehold.Config{TTL: 2 * time.Second, Prefix: os.Getenv(childPrefix)}, func(r *replica, ec *leasehold.ElectorConfig) {
-		hanging(make(chan struct{}))(r, ec)
+	startReplica(t, cli, leasehold.Config{TTL: 2 * time.Second, Prefix: os.Getenv(childPrefix)}, func(_ *replica, ec *leasehold.ElectorConfig) {
+		ec.OnStartedLeading = func(ctx context.Context, l *leasehold.Leadership) {
+			if err := l.Proclaim(ctx, "at work"); err == nil {
+				<-t.Context().Done() // not ctx
+			}
+		}
 		ec.Overrun = leasehold.OverrunExit
 	})
 	<-t.Context().Done() // the process ends before

@@ -4,6 +4,7 @@ package leasehold_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -40,7 +41,11 @@ func TestLeadership_AfterTheEndItIsAlwaysNotLeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, cl := h.standing(time.Second)
+			term := 20 * time.Second // an abandoned lease stays that long
+			if errors.Is(c.reason, leasehold.ErrExpired) {
+				term = 4 * time.Second
+			}
+			s, cl := h.standing(term)
 			l := h.campaign(s.Election("of "+name), "leader")
 			if err := l.Proclaim(within(h.t), "proclaimed"); err != nil {
 				t.Fatal(err)
@@ -66,12 +71,17 @@ func TestLeadership_ResignOfAKeyThatIsGoneIsNotLeader(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
 	s, _ := h.standing(time.Minute)
+	told := 0
 	for range 20 { // the watch that would tell starts later
 		l := h.campaign(s.Election("name"), "leader")
 		if err := h.Delete(within(h.t), l.Key()); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(h.t, "Resign", l.Resign(within(h.t)), leasehold.ErrNotLeader, leasehold.ErrRevoked)
+		// On a slow machine the deletion is sent twice, and whether it was the first that found the key cannot be told.
+		if err := l.Resign(within(h.t)); err != nil {
+			wantErr(h.t, "Resign", err, leasehold.ErrNotLeader, leasehold.ErrRevoked)
+			told++
+		}
 		l = h.campaign(s.Election("name"), "leader")
 		if err := h.Delete(within(h.t), l.Key()); err != nil {
 			t.Fatal(err)
@@ -82,12 +92,15 @@ func TestLeadership_ResignOfAKeyThatIsGoneIsNotLeader(t *testing.T) {
 		}
 		wantErr(h.t, "Resign", l.Resign(within(h.t)), leasehold.ErrNotLeader, leasehold.ErrRevoked)
 	}
+	if told == 0 {
+		t.Error("no Resign was told that the key had gone")
+	}
 }
 
 func TestLeadership_ProclaimKeepsTokenAndLease(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
-	s, _ := h.standing(2 * time.Second)
+	s, _ := h.standing(time.Minute)
 	e := s.Election("name")
 	l := h.campaign(e, "0")
 	for i := 1; i <= 20; i++ {

@@ -223,7 +223,7 @@ func TestObserve_OutlivesItsLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	login := leaseholdtest.ClientOptions{User: "user", Password: "secret"}
-	s, err := leasehold.NewSession(within(h.t), h.ClientWith(t, login).Client, h.config(2*time.Second))
+	s, err := leasehold.NewSession(within(h.t), h.ClientWith(t, login).Client, h.config(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

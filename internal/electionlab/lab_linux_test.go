@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // Kills, stops, cuts, lost leaders of etcd, slow and fickle work: no two contexts of one election are alive at any
 // instant, tokens rise, every started work is stopped once, and nobody leads for no longer than the bound.
 func TestStorm_NeverTwoLeaders(t *testing.T) {
-	o := stormOptions{terms: *terms, processes: 4, elections: 6, ttl: time.Second, limit: 8 * time.Minute, seed: leaseholdtest.Seed(t)}
+	o := stormOptions{terms: *terms, processes: 4, elections: 6, ttl: time.Second, limit: 8 * time.Minute, slack: 30 * time.Second, seed: leaseholdtest.Seed(t)}
 	var out strings.Builder
 	if err := storm(t.Context(), o, &out); err != nil {
 		t.Error(err)

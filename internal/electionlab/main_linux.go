@@ -43,6 +43,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
+		o.slack = 3 * time.Second
 		return storm(ctx, o, out)
 	case "rolling":
 		var o rollingOptions

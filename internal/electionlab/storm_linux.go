@@ -20,6 +20,7 @@ import (
 type stormOptions struct {
 	terms, processes, elections int
 	ttl, limit                  time.Duration
+	slack                       time.Duration // for a busy machine
 	seed                        uint64
 }
 
@@ -27,11 +28,10 @@ type stormOptions struct {
 const slowest = 1500 * time.Millisecond
 
 // bound is how long nobody may lead. The worst that is meant to happen: the leader is cut off or killed just after it has
-// renewed, a new leader of etcd arms its lease again for a term and an election timeout, etcd finds the expiry half a second
-// late, the next in line is slow in stopping the work of another term... or is stopped itself, which then counts for another term.
-// Three seconds are for a busy machine.
+// renewed (a term); a new leader of etcd arms its lease again (a term and an election timeout); etcd finds the expiry half a
+// second late and commits; the next in line is stopped at that moment (a term); and work that was told to stop is slow.
 func (o stormOptions) bound() time.Duration {
-	return 3*o.ttl + time.Second + 600*time.Millisecond + slowest + 3*time.Second
+	return 3*o.ttl + time.Second + 600*time.Millisecond + slowest + o.slack
 }
 
 // storm lets faults loose on the processes, one at a time on each of all but one of them, until there were enough terms.
