@@ -63,7 +63,7 @@ var acquires = []mutant{
 	},
 
 	{
-		"R9", "an acquire that was given up is not removed", one("line.go", "		p.delete(int64(p.token), behind)\n	default:", "	default:"),
+		"R9", "an acquire that was given up is not removed", one("line.go", "		p.session.engine.janitor.search(p) // a", "		// a"),
 		"Lock_AnAbandonedAcquireLeavesNoGhost",
 	},
 	{
@@ -79,7 +79,7 @@ var acquires = []mutant{
 		"Lock_AnAbandonedAcquireLeavesNoGhost|Release_OfARepeatedAcquireLeavesNoGhost",
 	},
 	{
-		"R9", "a deletion that found another create revision settles the place", one("line.go", "p.deleted(settled && created != 0 && err == nil && resp.Succeeded)", "p.deleted(settled && created != 0 && err == nil)"),
+		"R9", "a deletion that found another create revision settles the place", one("line.go", "p.deleted(settled && err == nil && resp.Succeeded)", "p.deleted(settled && err == nil)"),
 		"Grant_TakenAwayAndPutAgainByALateAttemptLeavesNoGhost",
 	},
 	{
@@ -99,7 +99,7 @@ var acquires = []mutant{
 		"Leadership_ALateAttemptToAcquireOverwritesNothing",
 	},
 	{
-		"R9", "a delete takes whatever is there", one("line.go", "cmp := clientv3.Compare(clientv3.CreateRevision(p.key), \"=\", created)", "cmp := clientv3.Compare(clientv3.CreateRevision(p.key), \">\", min(created, 0))"),
+		"R9", "a delete takes whatever is there", one("line.go", "{clientv3.Compare(clientv3.CreateRevision(p.key), \"=\", created)}", "{clientv3.Compare(clientv3.CreateRevision(p.key), \">\", min(created, 0))}"),
 		"Release_ALateDeleteDoesNotFreeALaterGrant",
 	},
 	{
