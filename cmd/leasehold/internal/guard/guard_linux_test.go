@@ -63,7 +63,7 @@ func TestRun_CommandsThatTryToStayAreGoneBeforeTheDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "stamps")
-			deadline := machineclock.Now().Add(1500 * time.Millisecond)
+			deadline := machineclock.Now().Add(4 * time.Second) // the command must have begun to write by then
 			r := start(t, command(deadline, "sh", "-c", script, stamper, path))
 			stamps(t, path)
 			await(t, r.Done())
@@ -121,7 +121,7 @@ func TestRun_AStoppedCommandIsWokenToCleanUp(t *testing.T) {
 func TestRun_SignalReachesTheWholeGroup(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, command(machineclock.Now().Add(far), "sh", "-c",
-		`for n in 1 2; do sh -c 'trap "echo > $1.got; exit" USR1; echo > $1; while :; do sleep 0.01; done' sh "$1/$n" & done; trap 'wait; exit 5' USR1; wait; wait; exit 1`, "sh", dir))
+		`trap 'wait; exit 5' USR1; for n in 1 2; do sh -c 'trap "echo > $1.got; exit" USR1; echo > $1; while :; do sleep 0.01; done' sh "$1/$n" & done; wait; wait; exit 1`, "sh", dir))
 	stamps(t, dir+"/1")
 	stamps(t, dir+"/2")
 	r.Signal(syscall.SIGUSR1)
