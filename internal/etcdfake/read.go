@@ -23,7 +23,7 @@ func (v view) read(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	case at <= 0:
 		at = current
 	}
-	if at < v.s.compacted {
+	if r.Revision > 0 && at < v.s.compacted { // the present can be read, also at a member that lags behind a compaction
 		return nil, rpctypes.ErrGRPCCompacted
 	}
 	kvs := v.s.scan(spanOf(r.Key, r.RangeEnd), at)
