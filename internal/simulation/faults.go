@@ -63,8 +63,10 @@ func (r *run) fault(s Step) {
 func (r *run) lasts(s Step, host int, begin, end func()) {
 	defer r.judge.disturbed(host)()
 	begin()
+	r.judge.look() // before anybody has done anything about it
 	r.pass(s.For)
 	end()
+	r.judge.look()
 }
 
 func (r *run) network(s Step) {

@@ -32,9 +32,10 @@ type judge struct {
 	mu       sync.Mutex
 	grants   []*belief
 	sessions []*leasehold.Session
-	lines    map[int][]*mvccpb.KeyValue // by name, the oldest first
-	empty    map[int]time.Time          // since when the line has been empty; zero: it is not
-	highest  map[int]leasehold.Token    // of the grants of each name
+	over     map[*leasehold.Session]bool // seen to have ended
+	lines    map[int][]*mvccpb.KeyValue  // by name, the oldest first
+	empty    map[int]time.Time           // since when the line has been empty; zero: it is not
+	highest  map[int]leasehold.Token     // of the grants of each name
 	suspects []suspect
 	accused  map[*leasehold.Session]bool
 	disturb  map[int]*disturbance // by host; everywhere for the cluster
@@ -98,7 +99,7 @@ func newJudge(r *run) *judge {
 	j := &judge{
 		run: r, cluster: r.cluster, started: time.Now(), bound: boundsOf(r.plan.World),
 		lines: make(map[int][]*mvccpb.KeyValue), empty: make(map[int]time.Time), highest: make(map[int]leasehold.Token),
-		disturb: make(map[int]*disturbance), hitKeys: make(map[hitKey]time.Time), touched: make(map[int64][]hitKey), accused: make(map[*leasehold.Session]bool),
+		disturb: make(map[int]*disturbance), hitKeys: make(map[hitKey]time.Time), touched: make(map[int64][]hitKey), over: make(map[*leasehold.Session]bool), accused: make(map[*leasehold.Session]bool),
 		hitLeases: make(map[clientv3.LeaseID]time.Time), operated: make(map[int64]bool),
 	}
 	for name := range r.plan.World.Names {
@@ -240,6 +241,14 @@ func (j *judge) tooLong(s *leasehold.Session, of func(clientv3.LeaseID) (time.Ti
 // lookLocked holds what is believed now against what was seen before.
 func (j *judge) lookLocked() {
 	now := time.Now()
+	for _, s := range j.sessions {
+		if valid := s.Remaining() > 0; valid && j.over[s] {
+			j.violationLocked("resurrection", "the session of lease %x had ended, and has %v left", int64(s.Lease()), s.Remaining())
+			delete(j.over, s)
+		} else if !valid {
+			j.over[s] = true
+		}
+	}
 	for _, b := range j.grants {
 		valid := b.grant.Remaining() > 0
 		switch {
@@ -295,7 +304,7 @@ func (j *judge) lossLocked(b *belief, err error) {
 	if errors.Is(err, leasehold.ErrRevoked) && !lease && !key && j.epochs == 0 {
 		j.violationLocked("false alarm", "%v: %v, and nobody took it away", b, err)
 	}
-	if errors.Is(err, leasehold.ErrExpired) && j.calmSinceLocked(b.user.host.number, b.deadAt.Add(-b.grant.Session().TTL())) {
+	if errors.Is(err, leasehold.ErrExpired) && j.bound.renewable && j.calmSinceLocked(b.user.host.number, b.deadAt.Add(-b.grant.Session().TTL())) {
 		j.violationLocked("needless loss", "%v: %v in calm", b, err)
 	}
 }

@@ -21,17 +21,21 @@ type bounds struct {
 	toldCalm time.Duration // of a loss to an operator, in calm (R10)
 	toldLate time.Duration // and after the end of a disturbance
 	free     time.Duration // until every name is free for a newcomer, once everything works again and nobody holds it
+	// renewable: the holder's part of the term is long enough, against round trips, for no lease to be lost in calm.
+	renewable bool
 }
 
 func boundsOf(w World) bounds {
 	term := w.term()
 	trip := 4*w.Delay + 2*w.Commit + w.Apply + 2*w.Peer
+	held := time.Duration(float64(term)*(1-w.Drift)/(1+w.Drift)) - w.Margin
 	return bounds{
-		grace:    10 * time.Millisecond,
-		timer:    1100 * time.Millisecond, // a machine that wakes is noticed within a second
-		toldCalm: 2*time.Second + 2*trip,
-		toldLate: 4*time.Second + term/2 + 2*trip,
-		free:     term + w.Election + 3*time.Second + 2*trip,
+		renewable: held > time.Second/2+6*trip,
+		grace:     10 * time.Millisecond,
+		timer:     1100 * time.Millisecond, // a machine that wakes is noticed within a second
+		toldCalm:  2*time.Second + 2*trip,
+		toldLate:  4*time.Second + term/2 + 2*trip,
+		free:      term + w.Election + 3*time.Second + 2*trip,
 	}
 }
 
@@ -139,6 +143,9 @@ func (j *judge) granted(u *user, name int, g *leasehold.Grant) {
 	j.stats.Grants++
 	j.noteLocked("granted: %v", b)
 	j.grants = append(j.grants, b)
+	if s := g.Session(); !slices.Contains(j.sessions, s) {
+		j.sessions = append(j.sessions, s) // of a pool
+	}
 	b.hit = j.hitKeys[b.key]
 	if at, ok := j.hitLeases[g.Session().Lease()]; ok && b.hit.IsZero() {
 		b.hit = at

@@ -199,7 +199,7 @@ var specs = []spec{
 	{KeepAnswer, []operand{opHost, opCall, opCount}, 3, false},
 	{Twice, []operand{opHost, opCall, opCount}, 2, false},
 	{Sleep, []operand{opFor}, 2, false},
-	{Nap, []operand{opHost, opFor}, 2, false},
+	{Nap, []operand{opHost, opFor}, 4, false},
 	{Delete, []operand{opName, opCount}, 3, false},
 	{Overwrite, []operand{opName, opCount}, 2, false},
 	{Revoke, []operand{opName, opCount}, 4, false},
