@@ -181,7 +181,9 @@ func (p *place) took(kv *mvccpb.KeyValue) error {
 // ours reports whether a key that was there before the last attempt is of this session: put by one of the attempts before
 // or, if it is older, brought back by a store that went back, which took then says. A key of that name under another lease
 // is a stranger's, to be left alone.
-func (p *place) ours(kv *mvccpb.KeyValue) bool { return clientv3.LeaseID(kv.GetLease()) == p.session.id }
+func (p *place) ours(kv *mvccpb.KeyValue) bool {
+	return clientv3.LeaseID(kv.GetLease()) == p.session.id
+}
 
 // errStranger: somebody else has put a key of the name that this place was to have.
 var errStranger = errors.New("leasehold: the key of the place is somebody else's")
