@@ -59,7 +59,7 @@ func TestBlockedLoggerDoesNotBlockExpiry(t *testing.T) {
 func TestDoReturnsSoonAfterItsContext(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{})
 	cl := c.Client(t)
-	s := reviewSession(t, cl.Client, Config{TTL: 60 * time.Second})
+	s := sessionFor(t, cl.Client, Config{TTL: 60 * time.Second})
 	ctx, cancel := context.WithCancel(t.Context())
 	var t0 time.Time
 	err := s.Do(ctx, "a", func(ctx context.Context, g *Grant) error {

@@ -5,7 +5,6 @@ package leasehold
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,7 @@ import (
 	"example.com/leasehold/leaseholdtest"
 )
 
-func reviewSession(t *testing.T, cl *clientv3.Client, cfg Config) *Session {
+func sessionFor(t *testing.T, cl *clientv3.Client, cfg Config) *Session {
 	t.Helper()
 	s, err := NewSession(t.Context(), cl, cfg)
 	if err != nil {
@@ -65,7 +64,7 @@ func TestKeyDeletedYoungIsTold(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{})
 	cl := c.Client(t)
 	direct := c.DirectClient(t)
-	s := reviewSession(t, cl.Client, Config{TTL: 2 * time.Second})
+	s := sessionFor(t, cl.Client, Config{TTL: 2 * time.Second})
 	g, err := s.Lock(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +75,7 @@ func TestKeyDeletedYoungIsTold(t *testing.T) {
 	select {
 	case <-g.Done():
 	case <-time.After(6 * time.Second):
-		s2 := reviewSession(t, direct, Config{TTL: 2 * time.Second})
+		s2 := sessionFor(t, direct, Config{TTL: 2 * time.Second})
 		g2, err := s2.Lock(t.Context(), "a")
 		t.Fatalf("not told after 6 s; old valid=%v; second holder: %v valid=%v", g.Valid(), err, g2.Valid())
 	}
@@ -117,7 +116,7 @@ func TestWait_LineDeletedInOneRevisionMakesNobodyFirst(t *testing.T) {
 func TestTryLockLateFirstAttemptLeavesNoKey(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{})
 	cl := c.Client(t)
-	s := reviewSession(t, cl.Client, Config{TTL: 2 * time.Second})
+	s := sessionFor(t, cl.Client, Config{TTL: 2 * time.Second})
 	p := s.newPlace("a", "v")
 	if _, err := cl.Put(t.Context(), p.key, "v", clientv3.WithLease(s.id)); err != nil {
 		t.Fatal(err)
@@ -125,13 +124,12 @@ func TestTryLockLateFirstAttemptLeavesNoKey(t *testing.T) {
 	// as land leaves it: two attempts, both answered; the answer taken was "locked"
 	p.acquire = &write{tries: 2, put: true, answered: true}
 	p.leave()
-	time.Sleep(3 * time.Second)
-	r, err := cl.Get(t.Context(), p.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Kvs) != 0 {
-		t.Fatal("the key of the late attempt stays for as long as the session lives")
+	leaseholdtest.Eventually(t, 30*time.Second, "the key of the late attempt is deleted", func() bool {
+		r, err := cl.Get(t.Context(), p.key)
+		return err == nil && len(r.Kvs) == 0
+	})
+	if !s.Valid() {
+		t.Errorf("the key went with its session: %v", s.Err())
 	}
 }
 
@@ -166,7 +164,7 @@ func TestRefusedReleaseIsTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := reviewSession(t, cl.Client, Config{TTL: 2 * time.Second})
+	s := sessionFor(t, cl.Client, Config{TTL: 2 * time.Second})
 	g, err := s.Lock(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -174,17 +172,18 @@ func TestRefusedReleaseIsTriedAgain(t *testing.T) {
 	if _, err := root.RoleRevokePermission(t.Context(), "u", "leasehold/", "leasehold0"); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("release:", g.Release(t.Context()))
+	if err := g.Release(t.Context()); err == nil {
+		t.Fatal("etcd should have refused the release")
+	}
 	if _, err := root.RoleGrantPermission(t.Context(), "u", "leasehold/", "leasehold0", clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(6 * time.Second)
-	r, err := root.Get(t.Context(), g.Key())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Kvs) != 0 {
-		t.Fatalf("3 terms later the released key is still there; session valid=%v", s.Valid())
+	leaseholdtest.Eventually(t, 30*time.Second, "the released key is deleted", func() bool {
+		r, err := root.Get(t.Context(), g.Key())
+		return err == nil && len(r.Kvs) == 0
+	})
+	if !s.Valid() {
+		t.Errorf("the key went with its session: %v", s.Err())
 	}
 }
 
@@ -200,7 +199,7 @@ func TestRefusedWatchIsTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := reviewSession(t, cl.Client, Config{TTL: 2 * time.Second})
+	s := sessionFor(t, cl.Client, Config{TTL: 2 * time.Second})
 	// an older grant keeps the watch stream open and answering
 	keep, err := s.Lock(t.Context(), "keep")
 	if err != nil {
@@ -215,7 +214,9 @@ func TestRefusedWatchIsTriedAgain(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond)
 	root.RoleGrantPermission(t.Context(), "u", "leasehold/", "leasehold0", clientv3.PermissionType(clientv3.PermReadWrite))
 	time.Sleep(4 * time.Second)
-	fmt.Println("keep", keep.Valid(), "g", g.Valid())
+	if !keep.Valid() || !g.Valid() {
+		t.Fatalf("lost by a refused watch: %v, %v", keep.Err(), g.Err())
+	}
 	if _, err := root.Delete(t.Context(), g.Key()); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func TestRefusedWatchIsTriedAgain(t *testing.T) {
 func TestAcceptedConfigSurvives(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{})
 	cl := c.Client(t)
-	s := reviewSession(t, cl.Client, Config{TTL: 2 * time.Second, Margin: time.Second, DriftBound: 0.1})
+	s := sessionFor(t, cl.Client, Config{TTL: 2 * time.Second, Margin: time.Second, DriftBound: 0.1})
 	select {
 	case <-s.Done():
 		t.Fatalf("lost without any fault: %v", context.Cause(s.Context()))
