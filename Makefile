@@ -16,7 +16,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 GO ?= go
-TIMEOUT ?= 10m
+TIMEOUT ?= 20m
 FUZZTIME ?= 10s
 COUNT ?= 6
 BENCH ?= .
