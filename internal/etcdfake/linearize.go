@@ -78,6 +78,9 @@ func (m *Member) confirm(ctx context.Context) error {
 		}
 	}
 	for m.applied < index {
+		if c.raft.index() < index {
+			return rpctypes.ErrGRPCStopped // the cluster was restored from a backup
+		}
 		if err := m.waitLocked(ctx); err != nil {
 			return err
 		}
