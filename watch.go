@@ -87,13 +87,13 @@ func (w *watcher) watch(s *Session, key, end, ownKey string, to subscriber) *wat
 		return sub // whoever waits for it knows of the end
 	}
 	w.watches[sub.id] = sub
-	stream := w.stream
+	stream, first := w.stream, len(w.watches) == 1
 	if stream != nil {
 		stream.orders = append(stream.orders, sub.id)
 		stream.link.kick()
 	}
 	w.mu.Unlock()
-	if stream == nil {
+	if stream == nil || first { // a stream that nobody used is not known to answer
 		w.kick()
 	}
 	return sub
