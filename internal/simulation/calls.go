@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"example.com/leasehold"
 )
@@ -203,9 +205,13 @@ func (r *run) refused(h *host, what string, err error) {
 	}
 }
 
-// closed looks at an error of Close, which may be late, or find that the etcd client is closed.
+// closed looks at an error of Close, which may be late, or give up on the revocation when the lease must have run out, or find that
+// the etcd client is closed.
 func (r *run) closed(h *host, what string, err error) {
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, leasehold.ErrClosed) {
+	switch {
+	case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, leasehold.ErrClosed):
+	case status.Code(err) == codes.Unavailable:
+	default:
 		r.judge.violation("error", "%s on host %d: %v", what, h.number, err)
 	}
 }

@@ -103,7 +103,7 @@ func (j *judge) shouldKnowLocked(b *belief, now time.Time) bool {
 	switch {
 	case !ok:
 		return false
-	case calm.Before(b.hit.Add(-5 * time.Second)):
+	case calm.Before(b.hit.Add(-5*time.Second)) && !j.run.used[KeepAnswer]: // an answer that is kept leaves a stream that is silent for ever
 		return now.Sub(b.hit) > j.bound.toldCalm
 	}
 	return now.Sub(b.hit) > j.bound.toldLate && now.Sub(calm) > j.bound.toldLate
