@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"example.com/leasehold/leaseholdtest"
+)
+
+// options are the command's flags.
+type options struct {
+	subject string
+	seed    uint64
+	length  time.Duration // with faults
+	calm    time.Duration // without, at the end
+	every   time.Duration
+	ttl     time.Duration
+	members int
+	workers int
+	nameN   int
+	auth    bool
+	out     string
+}
+
+func (o options) names() []string {
+	names := make([]string, o.nameN)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d", i)
+	}
+	return names
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := func() error {
+		if text := os.Getenv(workerVariable); text != "" {
+			return work(ctx, text)
+		}
+		var o options
+		flag.StringVar(&o.subject, "subject", "leasehold", "what to torture: leasehold, or mutex (etcd's concurrency.Mutex)")
+		flag.Uint64Var(&o.seed, "seed", 1, "of the faults")
+		flag.DurationVar(&o.length, "for", time.Minute, "how long there are faults")
+		flag.DurationVar(&o.calm, "calm", 30*time.Second, "how long there are none at the end")
+		flag.DurationVar(&o.every, "every", 1200*time.Millisecond, "the mean time between faults of the cluster, and between those of the workers")
+		flag.DurationVar(&o.ttl, "ttl", 3*time.Second, "the term of the leases")
+		flag.IntVar(&o.members, "members", 3, "etcd members")
+		flag.IntVar(&o.workers, "workers", 6, "worker processes")
+		flag.IntVar(&o.nameN, "names", 4, "names to hold")
+		flag.BoolVar(&o.auth, "auth", false, "with users that are kept to their prefix, and logins that live for two seconds")
+		flag.StringVar(&o.out, "out", "torture-out", "the folder for what comes of it")
+		flag.Parse()
+		return o.run(ctx)
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// errViolated: the checks found something.
+var errViolated = errors.New("the checks found violations")
+
+func (o options) run(ctx context.Context) error {
+	if _, err := readClock(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "torture")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // temporary
+	h, err := o.record(ctx, dir)
+	if err != nil {
+		return err
+	}
+	h.sort()
+	v := o.check(h)
+	if err := errors.Join(h.save(filepath.Join(o.out, "history.json")), report(filepath.Join(o.out, "report.html"), h, v)); err != nil {
+		return err
+	}
+	text := v.summary(h)
+	fmt.Print(text)
+	if err := os.WriteFile(filepath.Join(o.out, "summary.txt"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	if v.failed() {
+		return errViolated
+	}
+	return nil
+}
+
+const torturer, password = "torturer", "not a secret"
+
+// record runs everything and returns what happened.
+func (o options) record(ctx context.Context, dir string) (*history, error) {
+	cluster, err := leaseholdtest.StartCluster(ctx, leaseholdtest.Options{Members: o.members, AuthTokenTTL: 2 * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = cluster.Close() }() // its temporary files are gone either way
+	operator := leaseholdtest.ClientOptions{}
+	worker := leaseholdtest.ClientOptions{}
+	if o.auth {
+		if err := cluster.EnableAuth(ctx, leaseholdtest.User{Name: torturer, Password: password, Prefixes: []string{keyPrefix}}); err != nil {
+			return nil, err
+		}
+		operator.User, operator.Password = leaseholdtest.RootUser, leaseholdtest.RootPassword
+		worker.User, worker.Password = torturer, password
+	}
+	socket := filepath.Join(dir, "register")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	n := &nemesis{opts: o, cluster: cluster, registry: newRegisters()}
+	if n.operator, err = cluster.NewDirectClient(operator); err != nil {
+		return nil, err
+	}
+	for i := range o.workers {
+		cl, err := cluster.NewClient(worker) // for its links; the worker's process makes the client that uses them
+		if err != nil {
+			return nil, err
+		}
+		n.clients = append(n.clients, cl)
+		n.workers = append(n.workers, &slot{number: i, dir: dir, cfg: workerConfig{
+			Endpoints: cl.Endpoints(), User: worker.User, Password: worker.Password,
+			Subject: o.subject, Names: o.names(), TTL: o.ttl, Seed: o.seed, Register: socket,
+		}})
+	}
+	h := &history{Subject: o.subject, Seed: o.seed, TTL: o.ttl, Begin: now(), Names: o.names()}
+	if err := o.play(ctx, n, listener, h); err != nil {
+		return nil, err
+	}
+	for _, w := range n.workers {
+		if err := w.collect(h); err != nil {
+			return nil, err
+		}
+	}
+	h.Faults, h.Applied = n.faults, n.registry.applied
+	return h, nil
+}
+
+// play lets workers and nemesis loose, and returns when both have ended.
+func (o options) play(ctx context.Context, n *nemesis, listener net.Listener, h *history) error {
+	serving, closeRegister := context.WithCancel(context.WithoutCancel(ctx))
+	working, stopWork := context.WithCancel(ctx)
+	var register, workers sync.WaitGroup
+	register.Go(func() { n.registry.serve(serving, listener) })
+	defer register.Wait()
+	defer closeRegister()
+	errs := make([]error, len(n.workers)+1)
+	for i, w := range n.workers {
+		workers.Go(func() {
+			if errs[i] = w.run(working); errs[i] != nil {
+				stopWork() // there is nothing to learn any more
+			}
+		})
+	}
+	errs[len(n.workers)] = n.run(working)
+	h.Calm = now()
+	_ = sleep(working, o.calm) // ends early if everything does
+	h.End = now()
+	stopWork()
+	workers.Wait()
+	return errors.Join(errs...)
+}

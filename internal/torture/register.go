@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"example.com/leasehold"
+)
+
+// registers are the resource: a value for each name, which only ever accepts the tokens that it has seen last, or higher ones.
+type registers struct {
+	fence leasehold.Fence
+
+	mu      sync.Mutex // makes the check and the write that it admits one step
+	values  map[string]string
+	applied []applied
+
+	slowMu sync.Mutex
+	slow   map[int]time.Duration // by worker slot: how long a request may take to arrive
+}
+
+// request is what a worker sends, an answer to each.
+type request struct {
+	Slot  int
+	Name  string
+	Token int64
+	Value string
+	Read  bool
+}
+
+type answer struct {
+	OK      bool
+	Highest int64
+	Value   string // before this request
+}
+
+func newRegisters() *registers {
+	return &registers{values: make(map[string]string), slow: make(map[int]time.Duration)}
+}
+
+// serve answers on l until ctx ends.
+func (r *registers) serve(ctx context.Context, l net.Listener) {
+	var open sync.WaitGroup
+	defer open.Wait()
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return // closed
+		}
+		open.Go(func() {
+			defer func() { _ = conn.Close() }() // nothing is lost with it
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			r.talk(ctx, conn)
+		})
+	}
+}
+
+func (r *registers) talk(ctx context.Context, conn net.Conn) {
+	in, out := json.NewDecoder(bufio.NewReader(conn)), json.NewEncoder(conn)
+	for {
+		var q request
+		if in.Decode(&q) != nil {
+			return // the worker has gone
+		}
+		r.slowMu.Lock()
+		slow := r.slow[q.Slot]
+		r.slowMu.Unlock()
+		if slow > 0 && sleep(ctx, rand.N(slow)) != nil {
+			return
+		}
+		if out.Encode(r.do(q)) != nil {
+			return
+		}
+	}
+}
+
+// do is the atomic step of the register.
+func (r *registers) do(q request) answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.values[q.Name]
+	if q.Read {
+		return answer{OK: true, Value: before}
+	}
+	if err := r.fence.Check(q.Name, leasehold.Token(q.Token)); err != nil {
+		var stale *leasehold.StaleTokenError
+		if errors.As(err, &stale) {
+			return answer{Highest: int64(stale.Highest), Value: before}
+		}
+		return answer{Value: before}
+	}
+	r.values[q.Name] = q.Value
+	r.applied = append(r.applied, applied{At: now(), Name: q.Name, Token: q.Token, Value: q.Value})
+	return answer{OK: true, Highest: q.Token, Value: before}
+}
+
+// setSlow makes the requests of a worker slot take up to d to arrive.
+func (r *registers) setSlow(slot int, d time.Duration) {
+	r.slowMu.Lock()
+	defer r.slowMu.Unlock()
+	r.slow[slot] = d
+}
+
+// registerClient is a worker's connection, used by one goroutine.
+type registerClient struct {
+	slot int
+	conn net.Conn
+	in   *json.Decoder
+	out  *json.Encoder
+}
+
+func dialRegister(path string, slot int) (*registerClient, error) {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("dial the register: %w", err)
+	}
+	return &registerClient{slot: slot, conn: conn, in: json.NewDecoder(bufio.NewReader(conn)), out: json.NewEncoder(conn)}, nil
+}
+
+func (c *registerClient) ask(q request) (answer, error) {
+	q.Slot = c.slot
+	if err := c.out.Encode(q); err != nil {
+		return answer{}, err
+	}
+	var a answer
+	return a, c.in.Decode(&a)
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

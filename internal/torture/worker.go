@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// workerConfig is what the parent tells a worker, by its environment.
+type workerConfig struct {
+	Slot      int
+	Life      int // counts the processes of the slot
+	Endpoints []string
+	User      string
+	Password  string
+	Subject   string
+	Names     []string
+	TTL       time.Duration
+	Seed      uint64
+	Register  string // the socket
+	Log       string
+	Last      string // where the instants of the last belief go
+}
+
+// workerVariable holds a workerConfig. It makes the program a worker.
+const workerVariable = "TORTURE_WORKER"
+
+// routines is how many goroutines of a worker compete.
+const routines = 2
+
+// lastSize is the size of what a goroutine keeps in the file of last beliefs: the number of its grant, and the instant.
+const lastSize = 16
+
+// work is a worker process. It goes on until it is told to end or killed.
+func work(ctx context.Context, text string) error {
+	var cfg workerConfig
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+		return err
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: cfg.Endpoints, Username: cfg.User, Password: cfg.Password, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	defer func() { _ = client.Close() }() // the process ends
+	log, err := os.OpenFile(cfg.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	last, err := os.OpenFile(cfg.Last, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	var shared subject
+	var all sync.WaitGroup
+	for i := range routines {
+		s := shared
+		if s == nil {
+			if s, err = newSubject(cfg.Subject, client, cfg.TTL, fmt.Sprintf("w%d", cfg.Slot)); err != nil {
+				return err
+			}
+			if cfg.Subject == "leasehold" {
+				shared = s // its goroutines exclude each other
+			}
+		}
+		register, err := dialRegister(cfg.Register, cfg.Slot)
+		if err != nil {
+			return err
+		}
+		w := &worker{
+			cfg: cfg, subject: s, register: register, log: log, last: last, number: i,
+			rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Slot)<<32|uint64(cfg.Life)<<8|uint64(i))),
+		}
+		all.Go(func() { w.run(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+// worker is one goroutine that competes.
+type worker struct {
+	cfg      workerConfig
+	subject  subject
+	register *registerClient
+	log      *os.File // appended to by single writes, so that lines of several goroutines do not mix
+	last     *os.File
+	number   int
+	rng      *rand.Rand
+	grants   int
+}
+
+func (w *worker) name() string { return fmt.Sprintf("w%d.%d-%d", w.cfg.Slot, w.cfg.Life, w.number) }
+
+func (w *worker) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		w.once(ctx)
+		_ = sleep(ctx, w.upTo(50*time.Millisecond)) // its end is seen above
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	w.subject.close(closing)
+}
+
+// upTo draws a duration, short ones more often.
+func (w *worker) upTo(most time.Duration) time.Duration {
+	return time.Duration(float64(most) * math.Pow(w.rng.Float64(), 3))
+}
+
+// once gets a name, acts under it for a while, and gives it back.
+func (w *worker) once(ctx context.Context) {
+	name := w.cfg.Names[w.rng.IntN(len(w.cfg.Names))]
+	asked := now()
+	limit, cancel := context.WithTimeout(ctx, time.Second+w.upTo(20*time.Second))
+	g, err := w.subject.acquire(limit, name)
+	cancel()
+	if err != nil {
+		w.note(event{Failed: &acquire{Worker: w.name(), Name: name, Asked: asked, Until: now(), Err: err.Error()}})
+		_ = sleep(ctx, w.upTo(200*time.Millisecond)) // run sees its end
+		return
+	}
+	w.grants++
+	b := belief{
+		ID: fmt.Sprintf("%s-%d", w.name(), w.grants), Worker: w.name(), Name: name,
+		Key: g.key(), Lease: g.lease(), Token: g.token(), Asked: asked,
+	}
+	w.act(ctx, g, &b)
+	b.Why = "released"
+	if !g.valid() {
+		b.Why = g.why()
+	}
+	giving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	if err := g.release(giving); err != nil {
+		b.Release = err.Error()
+	}
+	w.note(event{Ended: &b})
+}
+
+// act works for as long as it wants to and may.
+func (w *worker) act(ctx context.Context, g holding, b *belief) {
+	until := time.Now().Add(10*time.Millisecond + w.upTo(2*w.cfg.TTL))
+	for ctx.Err() == nil && time.Now().Before(until) {
+		before := now()
+		if !g.valid() {
+			return
+		}
+		// It believed at that instant, because it believes now and belief does not come back.
+		if b.First == 0 {
+			b.First = before
+			w.note(event{Granted: b})
+		}
+		b.Last = before
+		w.remember(b)
+		if w.rng.IntN(4) == 0 {
+			if w.rng.IntN(10) == 0 {
+				_ = sleep(ctx, w.upTo(w.cfg.TTL)) // it thinks between the check and the write, as processes do (R13)
+			}
+			w.write(b)
+		}
+		t := time.NewTimer(2*time.Millisecond + w.upTo(20*time.Millisecond))
+		select {
+		case <-g.done():
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// write writes to the register, or reads it.
+func (w *worker) write(b *belief) {
+	r := write{
+		Belief: b.ID, Worker: w.name(), Name: b.Name, Token: b.Token, Call: now(),
+		Read: w.rng.IntN(5) == 0,
+	}
+	if !r.Read {
+		r.Value = fmt.Sprintf("%s@%d", b.ID, r.Call)
+	}
+	a, err := w.register.ask(request{Name: r.Name, Token: r.Token, Value: r.Value, Read: r.Read})
+	if err == nil {
+		r.Return, r.OK, r.Highest, r.Seen = now(), a.OK, a.Highest, a.Value
+	}
+	w.note(event{Write: &r})
+}
+
+// remember keeps the last belief where it survives the process.
+func (w *worker) remember(b *belief) {
+	var buf [lastSize]byte
+	binary.LittleEndian.PutUint64(buf[:8], uint64(w.grants))
+	binary.LittleEndian.PutUint64(buf[8:], uint64(b.Last))
+	_, _ = w.last.WriteAt(buf[:], int64(w.number)*lastSize) // a worker without a disk ends as one that was killed
+}
+
+// readLast reads what the goroutines of a process believed in last, by the id of the belief.
+func readLast(path, process string) (map[string]instant, error) {
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]instant)
+	for i := range len(text) / lastSize {
+		buf := text[i*lastSize:]
+		id := fmt.Sprintf("%s-%d-%d", process, i, binary.LittleEndian.Uint64(buf[:8]))
+		out[id] = instant(binary.LittleEndian.Uint64(buf[8:lastSize]))
+	}
+	return out, nil
+}
+
+func (w *worker) note(e event) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return // it is made of strings and numbers
+	}
+	_, _ = w.log.Write(append(line, '\n'))
+}
+
+// errorKind is a short form of an error, for counting.
+func errorKind(text string) string {
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		text = text[i+2:]
+	}
+	if len(text) > 60 {
+		text = text[:60]
+	}
+	return text
+}
