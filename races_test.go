@@ -199,7 +199,7 @@ func TestRefusedWatchIsTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sessionFor(t, cl.Client, Config{TTL: 2 * time.Second})
+	s := sessionFor(t, cl.Client, Config{TTL: 20 * time.Second} /* it outlives the refusals */)
 	// an older grant keeps the watch stream open and answering
 	keep, err := s.Lock(t.Context(), "keep")
 	if err != nil {

@@ -31,9 +31,9 @@ func seeds() int {
 	case testing.Short():
 		return 100
 	case race:
-		return 400
+		return 150
 	}
-	return 2000
+	return 600 // go run ./internal/simulation/cmd runs any number
 }
 
 func TestSchedules(t *testing.T) {
