@@ -91,7 +91,7 @@ func (d *drawer) drawFaults() {
 	for at := d.gap(gap); at < d.length; at += d.gap(gap) {
 		d.plan.Steps = append(d.plan.Steps, d.step(at, from))
 	}
-	if d.chance(0.03) {
+	if d.chance(0.06) {
 		at := d.length/4 + time.Duration(d.rng.Int64N(int64(d.length/2)))
 		s := Step{At: at.Round(time.Millisecond), Do: pick(d.rng, RollBack, RollBack, Replace)}
 		if s.Do == RollBack {

@@ -36,6 +36,7 @@ type judge struct {
 	lines    map[int][]*mvccpb.KeyValue  // by name, the oldest first
 	empty    map[int]time.Time           // since when the line has been empty; zero: it is not
 	highest  map[int]leasehold.Token     // of the grants of each name
+	client   map[seenBy]leasehold.Token  // the same by etcd client, which must rise even when the cluster goes back in time
 	suspects []suspect
 	accused  map[*leasehold.Session]bool
 	disturb  map[int]*disturbance // by host; everywhere for the cluster
@@ -76,6 +77,12 @@ type belief struct {
 	hit    time.Time // when an operator took it away; zero: none did
 }
 
+// seenBy is a name as one etcd client knows it.
+type seenBy struct {
+	etcd *clientv3.Client
+	name int
+}
+
 type hitKey struct {
 	key     string
 	created int64
@@ -98,7 +105,7 @@ const prefix = "leasehold/"
 func newJudge(r *run) *judge {
 	j := &judge{
 		run: r, cluster: r.cluster, started: time.Now(), bound: boundsOf(r.plan.World),
-		lines: make(map[int][]*mvccpb.KeyValue), empty: make(map[int]time.Time), highest: make(map[int]leasehold.Token),
+		lines: make(map[int][]*mvccpb.KeyValue), empty: make(map[int]time.Time), highest: make(map[int]leasehold.Token), client: make(map[seenBy]leasehold.Token),
 		disturb: make(map[int]*disturbance), hitKeys: make(map[hitKey]time.Time), touched: make(map[int64][]hitKey), over: make(map[*leasehold.Session]bool), accused: make(map[*leasehold.Session]bool),
 		hitLeases: make(map[clientv3.LeaseID]time.Time), operated: make(map[int64]bool),
 	}

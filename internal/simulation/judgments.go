@@ -150,6 +150,7 @@ func (j *judge) granted(u *user, name int, g *leasehold.Grant) {
 	if at, ok := j.hitLeases[g.Session().Lease()]; ok && b.hit.IsZero() {
 		b.hit = at
 	}
+	operator := !b.hit.IsZero()
 	present := slices.ContainsFunc(line, func(kv *mvccpb.KeyValue) bool { return keyOf(kv) == b.key })
 	if !present && b.hit.IsZero() && j.epochs > 0 {
 		b.hit = j.backAt // it was asked for before the cluster went back
@@ -164,6 +165,11 @@ func (j *judge) granted(u *user, name int, g *leasehold.Grant) {
 			j.violationLocked("token", "%v: after %v", b, j.highest[name])
 		}
 	}
+	by := seenBy{u.etcd, name}
+	if valid && !operator && g.Token() <= j.client[by] {
+		j.violationLocked("token", "%v: the same etcd client was granted %v before", b, j.client[by])
+	}
+	j.client[by] = max(j.client[by], g.Token())
 	if present {
 		j.highest[name] = max(j.highest[name], g.Token())
 	}

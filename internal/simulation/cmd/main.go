@@ -49,7 +49,7 @@ func main() {
 	flag.StringVar(&o.plan, "plan", "", "replay the schedule in this file")
 	flag.IntVar(&o.repeat, "repeat", 0, "replay one schedule so many times: goroutines take turns as they like, so not each run fails")
 	flag.BoolVar(&o.shrink, "shrink", false, "when replaying, leave out of the schedule what it does not need to fail")
-	flag.StringVar(&o.out, "out", "simulation-failures", "the folder for schedules that fail")
+	flag.StringVar(&o.out, "out", "dist/simulation", "the folder for schedules that fail")
 	flag.DurationVar(&o.hang, "hang", 5*time.Minute, "how long one schedule may take")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
