@@ -12,6 +12,8 @@ var Exceptions = []Exception{
 	{"examples/", "os.Exit", "a program ends with a status"},
 	{"internal/electionlab/", "context.Background", "a command is where contexts begin"},
 	{"internal/electionlab/", "os.Exit", "a command ends with a status"},
+	{"internal/torture/", "context.Background", "a command is where contexts begin"},
+	{"internal/torture/", "os.Exit", "a command ends with a status"},
 	{"internal/simulation/cmd/", "context.Background", "a command is where contexts begin"},
 	{"internal/simulation/cmd/", "os.Exit", "a command ends with a status"},
 	{"internal/torture/", "context.Background", "a command is where contexts begin"},

@@ -3,8 +3,8 @@
 // Command torture runs many worker processes against three embedded etcd members under every fault that leaseholdtest can make, while
 // workers are stopped and killed and an operator takes keys away, and then checks what everybody believed.
 //
-//	go run ./internal/torture -for 20m -seed 1 -out torture-out
-//	go run ./internal/torture -for 20m -seed 1 -out torture-mutex -subject mutex
+//	go run ./internal/torture -for 20m -seed 1 -out dist/torture
+//	go run ./internal/torture -for 20m -seed 1 -out dist/torture-mutex -subject mutex
 //
 // The second form drives the Mutex of etcd's own concurrency package by the same workers, under the same faults at the same
 // times: it must find overlaps, or the checks of the first prove nothing.

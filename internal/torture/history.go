@@ -156,3 +156,15 @@ func (h *history) save(path string) error {
 	}
 	return os.WriteFile(path, text, 0o644)
 }
+
+func load(path string) (*history, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var h history
+	if err := json.Unmarshal(text, &h); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &h, nil
+}

@@ -45,6 +45,25 @@ func step(s registerState, in, out write) (bool, registerState) {
 // checkTime bounds the search for an order of the operations of one register.
 const checkTime = 5 * time.Minute
 
+// addOrphans adds the writes whose callers were killed before they could note the answer. The value tells what they had asked.
+func (v *verdict) addOrphans(h *history) {
+	noted := make(map[string]bool)
+	for _, w := range h.Writes {
+		noted[w.Value] = true
+	}
+	for _, a := range h.Applied {
+		if noted[a.Value] {
+			continue
+		}
+		belief, call, err := parseValue(a.Value)
+		if err != nil {
+			v.Register = append(v.Register, err.Error())
+			continue
+		}
+		h.Writes = append(h.Writes, write{Belief: belief, Worker: belief, Name: a.Name, Token: a.Token, Value: a.Value, Call: call})
+	}
+}
+
 // registers checks every name's register: what it accepted, and what its callers saw.
 func (v *verdict) registers(h *history) {
 	highest := make(map[string]int64)
@@ -56,6 +75,7 @@ func (v *verdict) registers(h *history) {
 		highest[a.Name] = max(highest[a.Name], a.Token)
 		taken[a.Value] = a.At
 	}
+	v.addOrphans(h)
 	clients := make(map[string]int)
 	ops := make(map[string][]porcupine.Operation)
 	for _, w := range h.Writes {

@@ -59,8 +59,17 @@ func main() {
 		flag.IntVar(&o.workers, "workers", 6, "worker processes")
 		flag.IntVar(&o.nameN, "names", 4, "names to hold")
 		flag.BoolVar(&o.auth, "auth", false, "with users that are kept to their prefix, and logins that live for two seconds")
-		flag.StringVar(&o.out, "out", "torture-out", "the folder for what comes of it")
+		flag.StringVar(&o.out, "out", "dist/torture", "the folder for what comes of it")
+		again := flag.String("check", "", "check a history.json again instead of making one")
 		flag.Parse()
+		if *again != "" {
+			h, err := load(*again)
+			if err != nil {
+				return err
+			}
+			o.ttl = h.TTL
+			return o.conclude(h)
+		}
 		return o.run(ctx)
 	}()
 	if err != nil {
@@ -76,9 +85,6 @@ func (o options) run(ctx context.Context) error {
 	if _, err := readClock(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "torture")
 	if err != nil {
 		return err
@@ -86,6 +92,14 @@ func (o options) run(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(dir) }() // temporary
 	h, err := o.record(ctx, dir)
 	if err != nil {
+		return err
+	}
+	return o.conclude(h)
+}
+
+// conclude checks a history and writes down what came of it.
+func (o options) conclude(h *history) error {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
 	h.sort()
@@ -131,6 +145,7 @@ func (o options) record(ctx context.Context, dir string) (*history, error) {
 	if n.operator, err = cluster.NewDirectClient(operator); err != nil {
 		return nil, err
 	}
+	defer func() { _ = n.operator.Close() }() // the run is over
 	for i := range o.workers {
 		cl, err := cluster.NewClient(worker) // for its links; the worker's process makes the client that uses them
 		if err != nil {

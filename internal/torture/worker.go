@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,11 +50,9 @@ func work(ctx context.Context, text string) error {
 	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 		return err
 	}
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: cfg.Endpoints, Username: cfg.User, Password: cfg.Password, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-	})
+	client, err := connect(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return err
 	}
 	defer func() { _ = client.Close() }() // the process ends
 	log, err := os.OpenFile(cfg.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -88,6 +87,21 @@ func work(ctx context.Context, text string) error {
 	}
 	all.Wait()
 	return nil
+}
+
+// connect makes the client. With users it asks for a login, which can fail as everything else.
+func connect(ctx context.Context, cfg workerConfig) (*clientv3.Client, error) {
+	for {
+		client, err := clientv3.New(clientv3.Config{
+			Endpoints: cfg.Endpoints, Username: cfg.User, Password: cfg.Password, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+		})
+		if err == nil {
+			return client, nil
+		}
+		if sleep(ctx, 200*time.Millisecond) != nil {
+			return nil, fmt.Errorf("make a client: %w", err)
+		}
+	}
 }
 
 // worker is one goroutine that competes.
@@ -186,13 +200,25 @@ func (w *worker) write(b *belief) {
 		Read: w.rng.IntN(5) == 0,
 	}
 	if !r.Read {
-		r.Value = fmt.Sprintf("%s@%d", b.ID, r.Call)
+		r.Value = valueOf(b.ID, r.Call)
 	}
 	a, err := w.register.ask(request{Name: r.Name, Token: r.Token, Value: r.Value, Read: r.Read})
 	if err == nil {
 		r.Return, r.OK, r.Highest, r.Seen = now(), a.OK, a.Highest, a.Value
 	}
 	w.note(event{Write: &r})
+}
+
+// valueOf makes a value that is written once only, and tells by whom and since when.
+func valueOf(belief string, call instant) string { return fmt.Sprintf("%s@%d", belief, call) }
+
+func parseValue(value string) (belief string, call instant, err error) {
+	belief, text, ok := strings.Cut(value, "@")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if !ok || err != nil {
+		return "", 0, fmt.Errorf("value %q: want a belief and an instant", value)
+	}
+	return belief, instant(n), nil
 }
 
 // remember keeps the last belief where it survives the process.

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(workerVariable); text != "" { // started by a slot
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := work(ctx, text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A run that is long enough for most things to have happened once, with users and logins that run out. What it takes to find
+// something is the command's business; see docs/testing.md.
+func TestTorture_AShortRun(t *testing.T) {
+	o := options{
+		subject: "leasehold", seed: 3, length: 8 * time.Second, calm: 10 * time.Second, every: 600 * time.Millisecond, ttl: 2 * time.Second,
+		members: 3, workers: 3, nameN: 2, auth: true, out: t.TempDir(),
+	}
+	err := o.run(t.Context())
+	summary, rerr := os.ReadFile(filepath.Join(o.out, "summary.txt"))
+	if err != nil || rerr != nil {
+		t.Fatalf("%v, %v\n%s", err, rerr, summary)
+	}
+	for _, nothing := range []string{"\nfaults: 0:", "\ngrants: 0,", "\nwrites accepted: 0,"} {
+		if strings.Contains(string(summary), nothing) {
+			t.Errorf("a run with %q shows nothing:\n%s", strings.TrimSpace(nothing), summary)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(o.out, "report.html"))
+	if err != nil || !strings.Contains(string(page), `"label":"n0"`) || strings.Contains(string(page), "{{") {
+		t.Errorf("the report: %v, %d bytes", err, len(page))
+	}
+}
+
+func TestReadLog_AKilledProcessBelievedUntilItsLastCheck(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	lines := `{"Granted":{"ID":"w1.0-0-1","Name":"n0","Token":5,"First":100}}
+{"Ended":{"ID":"w1.0-0-1","Name":"n0","Token":5,"First":100,"Last":200,"Why":"released"}}
+{"Granted":{"ID":"w1.0-0-2","Name":"n0","Token":6,"First":300}}
+{"Granted":{"ID":"w1.0-1-1","Name":"n1","Token":7,"First":310}}
+{"Write":{"Belief":"w1.0-0-2","Na`
+	if err := os.WriteFile(log, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var h history
+	if err := readLog(log, map[string]instant{"w1.0-0-2": 450, "w1.0-1-0": 250}, &h); err != nil {
+		t.Fatal(err)
+	}
+	h.sort()
+	if len(h.Beliefs) != 3 || h.Beliefs[0].Last != 200 || h.Beliefs[1].Last != 450 || h.Beliefs[2].Last != 310 {
+		t.Errorf("read %+v", h.Beliefs)
+	}
+	if err := readLog(filepath.Join(dir, "none"), nil, &h); err != nil {
+		t.Errorf("a process that was killed before it wrote anything: %v", err)
+	}
+	if err := os.WriteFile(log, []byte("{\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := readLog(log, nil, &h); err == nil {
+		t.Error("a broken line was passed over")
+	}
+}
