@@ -53,7 +53,7 @@ func main() {
 		flag.Uint64Var(&o.seed, "seed", 1, "of the faults")
 		flag.DurationVar(&o.length, "for", time.Minute, "how long there are faults")
 		flag.DurationVar(&o.calm, "calm", 30*time.Second, "how long there are none at the end")
-		flag.DurationVar(&o.every, "every", 1200*time.Millisecond, "the mean time between faults of the cluster, and between those of the workers")
+		flag.DurationVar(&o.every, "every", 2*time.Second, "the mean time between faults of the cluster, and between those of the workers")
 		flag.DurationVar(&o.ttl, "ttl", 3*time.Second, "the term of the leases")
 		flag.IntVar(&o.members, "members", 3, "etcd members")
 		flag.IntVar(&o.workers, "workers", 6, "worker processes")

@@ -57,10 +57,10 @@ func report(path string, h *history, v *verdict) error {
 func draw(h *history, v *verdict) drawing {
 	ms := func(t instant) float64 { return float64((t-h.Begin)/1000) / 1000 }
 	d := drawing{
-		Title: fmt.Sprintf("%s, seed %d", h.Subject, h.Seed), Calm: ms(h.Calm), End: ms(h.End),
+		Title: fmt.Sprintf("%s, seed %d", h.Subject, h.Seed), Calm: ms(h.Calm), End: ms(h.End), Marks: []marked{},
 	}
 	for _, name := range h.Names {
-		holders := row{Label: name, Kind: "holders"}
+		holders := row{Label: name, Kind: "holders", Bars: []bar{}} // not null, which the page cannot draw
 		for _, i := range h.of(name) {
 			b := h.Beliefs[i]
 			holders.Bars = append(holders.Bars, bar{ms(b.First), ms(b.Last), slotOf(b.Worker), fmt.Sprintf(
@@ -68,7 +68,7 @@ func draw(h *history, v *verdict) drawing {
 				time.Duration(b.First-b.Asked).Round(time.Millisecond), b.Why, b.Release)})
 		}
 		d.Rows = append(d.Rows, holders)
-		overlaps := row{Label: name + " overlaps", Kind: "overlaps"}
+		overlaps := row{Label: name + " overlaps", Kind: "overlaps", Bars: []bar{}}
 		for _, o := range v.Overlaps {
 			if o.Name != name {
 				continue
@@ -82,7 +82,7 @@ func draw(h *history, v *verdict) drawing {
 			overlaps.Bars = append(overlaps.Bars, b)
 		}
 		d.Rows = append(d.Rows, overlaps)
-		refused := row{Label: name + " refused", Kind: "refused"}
+		refused := row{Label: name + " refused", Kind: "refused", Bars: []bar{}}
 		for _, w := range h.Writes {
 			if w.Name == name && w.Return != 0 && !w.OK && !w.Read {
 				refused.Bars = append(refused.Bars, bar{ms(w.Call), ms(w.Return), slotOf(w.Worker), fmt.Sprintf("%s: token %d is below %d", w.Belief, w.Token, w.Highest)})

@@ -257,11 +257,13 @@ func (w *worker) note(e event) {
 
 // errorKind is a short form of an error, for counting.
 func errorKind(text string) string {
-	if i := strings.LastIndex(text, ": "); i >= 0 {
-		text = text[i+2:]
+	for _, kind := range []string{
+		"local expiry has passed", "taken away", "session is expired", "space exceeded", "deadline exceeded", "signal received",
+		"leader changed", "no leader", "connection", "canceled", "timed out", "lease not found",
+	} {
+		if strings.Contains(text, kind) {
+			return kind
+		}
 	}
-	if len(text) > 60 {
-		text = text[:60]
-	}
-	return text
+	return text[:min(len(text), 60)]
 }
