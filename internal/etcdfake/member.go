@@ -38,6 +38,7 @@ type Member struct {
 	term                 uint64
 	losing, ending       *event // it will lose its leader, end the streams that require one
 	applied              int    // entries of the log
+	known                int    // of them, those it knew to be committed when it was isolated
 	lag                  time.Duration
 	clock                clock
 	lessor               lessor
@@ -131,8 +132,14 @@ func (m *Member) Resume() {
 	m.holdAll(&m.frozen, false)
 }
 
-// Isolate cuts the member off from all others, not from its clients.
-func (m *Member) Isolate() { m.change(func() { m.isolated = true }) }
+// Isolate cuts the member off from all others, not from its clients. What it knows to be committed it still applies.
+func (m *Member) Isolate() {
+	m.change(func() {
+		if !m.isolated {
+			m.isolated, m.known = true, m.cluster.raft.index()
+		}
+	})
+}
 
 // Rejoin ends Isolate.
 func (m *Member) Rejoin() { m.change(func() { m.isolated = false }) }
@@ -220,6 +227,10 @@ func (m *Member) awaitRunning(ctx context.Context) error {
 
 // followLogLocked takes up what the cluster has applied, after the member's lag.
 func (m *Member) followLogLocked() {
+	if m.up && !m.paused && m.isolated {
+		m.takeUpLocked(m.known)
+		return
+	}
 	if !m.connected() {
 		return
 	}
