@@ -272,7 +272,9 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 		if verdict == outcomeUnknown {
 			w.doubt = true
 		}
-		if err != nil {
+		if err != nil && verdict == outcomeRefused && len(f.writes) > 1 {
+			w.last = nil // it may be another's failure
+		} else if err != nil {
 			w.last = err
 		} else {
 			w.put = w.put || w.tries > 1 || c.share(f, i, resp).Succeeded

@@ -185,23 +185,32 @@ func (p *place) ours(kv *mvccpb.KeyValue) bool {
 	return clientv3.LeaseID(kv.GetLease()) == p.session.id
 }
 
-// errStranger: somebody else has put a key of the name that this place was to have.
-var errStranger = errors.New("leasehold: the key of the place is somebody else's")
+// errStranger: somebody else has put a key of the name that this place was to have, or has overwritten it before an answer told
+// us that we had put it.
+var errStranger = fmt.Errorf("%w: the key of the place is somebody else's", ErrRevoked)
 
 // refused turns an error of an acquire into what callers branch on. When etcd does not know the lease, the answer to a
 // renewal tells why: a refusal says nothing of the cluster that it comes from.
+//
+// An error of a context that has ended names the last attempt, and says nothing of this lease by that: the attempt may have been
+// shared with a place of another session.
 func (p *place) refused(ctx context.Context, err error) error {
 	if !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return err
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	s := p.session
 	s.engine.keeper.hurry(s)
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
+	patience := time.NewTimer(time.Second)
+	defer patience.Stop()
 	select {
 	case <-s.Done():
-	case <-ctx.Done():
+	case <-patience.C:
 		s.lose(ErrRevoked)
+	case <-ctx.Done():
+		return context.Cause(ctx) // the renewal under way tells the session
 	}
 	return s.Err()
 }
