@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 
@@ -138,8 +139,16 @@ func (r *run) request(s Step) {
 
 // intercept is the hook through which all requests go. A request is hit once: what two hits would make of it together
 // is more than any network does.
-func (r *run) intercept(ctx context.Context, call etcdfake.Call, next etcdfake.Next) (proto.Message, error) {
+func (r *run) intercept(ctx context.Context, call etcdfake.Call, next etcdfake.Next) (answer proto.Message, err error) {
 	r.judge.note("%s from %s at member %d: %v", call.Method, call.Host, call.Member, call.Request)
+	defer func() {
+		if err != nil {
+			r.judge.note("%s from %s at member %d: answered %v", call.Method, call.Host, call.Member, err)
+		}
+		if a, ok := answer.(*pb.LeaseKeepAliveResponse); ok && a.TTL <= 0 {
+			r.judge.note("lease %x is unknown to member %d", a.ID, call.Member)
+		}
+	}()
 	h := r.hitOf(call)
 	if h == nil {
 		return next(ctx)

@@ -59,6 +59,9 @@ func (d *drawer) drawWorld(seed uint64) {
 	if d.chance(0.2) {
 		w.Stall = d.between(10*time.Microsecond, 50*time.Millisecond)
 	}
+	for !boundsOf(*w).renewable {
+		w.TTL += time.Second
+	}
 	w.Rate = d.rate()
 	d.length = max(d.between(10*time.Second, 40*time.Second), 3*w.TTL)
 }

@@ -272,6 +272,13 @@ func (j *judge) goesBack(do func()) {
 	j.noteLocked("the cluster went back")
 }
 
+// wasGranted tells whether a key was that of a grant.
+func (j *judge) wasGranted(key hitKey) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.grants, func(b *belief) bool { return b.key == key })
+}
+
 // backup is the revision that the cluster went back to; 0: it never did.
 func (j *judge) backup() int64 {
 	j.mu.Lock()

@@ -209,7 +209,8 @@ func (r *run) sweepOn(until <-chan struct{}) {
 }
 
 // sweep is the operator who removes what he made immortal: an overwritten key has no lease, and when the session of its holder
-// ends before that has deleted it, nobody else will. While the session's lease lives, it is for the SDK to delete. A backup brings
+// ends before that has deleted it, nobody else will. While the session's lease lives, it is for the SDK to delete, unless it never
+// came to know that the key was its own. A backup brings
 // back keys that were released after it, under leases that may live on; that their holders notice that the cluster went back is
 // likely, and not sure when it was a few revisions and others have made up for them.
 func (r *run) sweep() {
@@ -218,7 +219,8 @@ func (r *run) sweep() {
 		_, place, _ := strings.Cut(strings.TrimPrefix(string(kv.GetKey()), prefix), "/")
 		hex, _, _ := strings.Cut(place, "-")
 		id, err := strconv.ParseInt(hex, 16, 64)
-		orphan := kv.GetLease() == 0 && (err != nil || !slices.Contains(leases, clientv3.LeaseID(id)))
+		dead := err != nil || !slices.Contains(leases, clientv3.LeaseID(id))
+		orphan := kv.GetLease() == 0 && (dead || !r.judge.wasGranted(keyOf(kv)))
 		if orphan || kv.GetCreateRevision() <= r.judge.backup() {
 			_, _ = r.cluster.Delete(string(kv.GetKey())) // it cannot fail
 		}
