@@ -29,13 +29,14 @@ func boundsOf(w World) bounds {
 	term := w.term()
 	trip := 4*w.Delay + 2*w.Commit + w.Apply + 2*w.Peer
 	held := time.Duration(float64(term)*(1-w.Drift)/(1+w.Drift)) - w.Margin
+	longest := time.Duration(float64(term) * (1 + w.Drift) / (1 - w.Drift)) // of a grantor whose clock is slow
 	return bounds{
 		renewable: held > time.Second/2+6*trip,
 		grace:     10 * time.Millisecond,
 		timer:     1100 * time.Millisecond, // a machine that wakes is noticed within a second
 		toldCalm:  2*time.Second + 2*trip,
 		toldLate:  4*time.Second + term/2 + 2*trip,
-		free:      term + w.Election + 3*time.Second + 2*trip,
+		free:      longest + w.Election + 3*time.Second + 2*trip,
 	}
 }
 
