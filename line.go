@@ -63,44 +63,57 @@ func (s *Session) newPlace(name, value string) *place {
 	return p
 }
 
-// slots are the numbers that make the keys of a session's places different. The last one given back is taken first, so that
+// slots are the numbers that make the keys of a session's places different. The lowest that is free in the line is taken, so that
 // few keys of a name are ever used.
 type slots struct {
-	mu     sync.Mutex // a leaf
-	places []*place   // by slot; nil where the slot is free
-	free   []uint64
+	mu    sync.Mutex          // a leaf
+	lines map[string][]*place // by directory and slot; nil where the slot is free; no line without a place
 }
 
 // take gives p a slot, and the key that follows from it before anybody can find p there.
 func (s *slots) take(p *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.slot = uint64(len(s.places))
-	if n := len(s.free); n > 0 {
-		p.slot = s.free[n-1]
-		s.free = s.free[:n-1]
-	} else {
-		s.places = append(s.places, nil)
+	if s.lines == nil {
+		s.lines = make(map[string][]*place)
 	}
+	line := s.lines[p.dir]
+	slot := slices.Index(line, nil)
+	if slot < 0 {
+		slot = len(line)
+		line = append(line, nil)
+		s.lines[p.dir] = line
+	}
+	p.slot = uint64(slot)
 	p.key = placeKey(p.dir, p.session.id, p.slot)
-	s.places[p.slot] = p
+	line[slot] = p
 }
 
-func (s *slots) giveBack(slot uint64) {
+func (s *slots) giveBack(p *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.places[slot] = nil
-	s.free = append(s.free, slot)
+	line := s.lines[p.dir]
+	line[p.slot] = nil
+	n := len(line)
+	for n > 0 && line[n-1] == nil {
+		n--
+	}
+	if n == 0 {
+		delete(s.lines, p.dir)
+	} else {
+		s.lines[p.dir] = line[:n]
+	}
 }
 
-// at returns the place that has the slot, or nil.
-func (s *slots) at(slot uint64) *place {
+// at returns the place that has the slot in the line, or nil.
+func (s *slots) at(dir string, slot uint64) *place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slot >= uint64(len(s.places)) {
+	line := s.lines[dir]
+	if slot >= uint64(len(line)) {
 		return nil
 	}
-	return s.places[slot]
+	return line[slot]
 }
 
 func (p *place) put() clientv3.Op {
@@ -343,6 +356,6 @@ func (p *place) settled() bool {
 // freeSlot gives the slot back, once.
 func (p *place) freeSlot() {
 	if !p.freed.Swap(true) {
-		p.session.slots.giveBack(p.slot)
+		p.session.slots.giveBack(p)
 	}
 }

@@ -25,7 +25,7 @@ func (p *place) follow(key string) (front *place) {
 	if s == nil || s.ended() {
 		return nil
 	}
-	if front = s.slots.at(slot); front == nil || front.key != key {
+	if front = s.slots.at(p.dir, slot); front == nil || front.key != key {
 		return nil
 	}
 	front.mu.Lock()
