@@ -167,6 +167,10 @@ func (c *Client) reserve(ctx context.Context) (*Session, error) {
 		c.dropDeadLocked()
 		if i := slices.IndexFunc(c.sessions, func(s *Session) bool { return s.load.Load() < perLease }); i >= 0 {
 			s := c.sessions[i]
+			if !s.Valid() {
+				c.mu.Unlock()
+				continue // it is dropped now
+			}
 			s.load.Add(1)
 			c.mu.Unlock()
 			return s, nil
@@ -193,7 +197,7 @@ func (c *Client) reserve(ctx context.Context) (*Session, error) {
 // dropDeadLocked forgets sessions that have ended. One that died young counts as a failed opening.
 func (c *Client) dropDeadLocked() {
 	c.sessions = slices.DeleteFunc(c.sessions, func(s *Session) bool {
-		if s.Valid() {
+		if !s.ended() { // without a look at the clock for each of them
 			return false
 		}
 		if s.clk.Now().Sub(s.opened) < 2*s.granted {

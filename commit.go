@@ -302,6 +302,11 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 		c.failures = 0
 	}
 	c.requeueLocked(f.writes)
+	for _, w := range f.writes {
+		if w.answered && w.out == 0 {
+			w.cmps, w.then, w.els = nil, nil, nil // a grant keeps its write for as long as it is held
+		}
+	}
 	if c.closed {
 		c.queue = nil
 		for _, w := range f.writes {

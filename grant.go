@@ -23,6 +23,7 @@ import (
 type Grant struct {
 	place *place
 	since clock.Instant
+	age   aged
 
 	// ended is why the grant ended by itself, nil while it has not; the end of the session comes on top.
 	ended atomic.Pointer[error]
@@ -118,8 +119,10 @@ func (g *Grant) end(reason error) bool {
 	if cancel != nil {
 		cancel(reason)
 	}
+	e := g.place.session.engine
+	e.vigil.remove(g)
 	if watch != nil {
-		g.place.session.engine.watcher.stop(watch)
+		e.watcher.stop(watch)
 	}
 	return true
 }

@@ -16,8 +16,17 @@ type vigil struct {
 	engine *engine
 	wake   chan struct{} // holds one
 
-	mu    sync.Mutex
-	young []*Grant // by age, oldest first; released ones stay until their time
+	mu sync.Mutex
+	// The grants that are too young, linked by age. One that ends leaves at once: thousands a second do, and would be kept from
+	// the garbage collector for nothing.
+	oldest, youngest *Grant
+	armed            bool // run will look at them in time
+}
+
+// aged links a grant into the vigil; guarded by vigil.mu.
+type aged struct {
+	listed         bool
+	older, younger *Grant
 }
 
 // youth is the age at which a grant is put under watch.
@@ -30,12 +39,44 @@ func newVigil(e *engine) *vigil {
 // add takes care of a new grant.
 func (v *vigil) add(g *Grant) {
 	v.mu.Lock()
-	v.young = append(v.young, g)
-	first := len(v.young) == 1
+	g.age = aged{listed: true, older: v.youngest}
+	if v.youngest == nil {
+		v.oldest = g
+	} else {
+		v.youngest.age.younger = g
+	}
+	v.youngest = g
+	armed := v.armed
+	v.armed = true
 	v.mu.Unlock()
-	if first {
+	if !armed {
 		v.kick()
 	}
+}
+
+// remove forgets a grant that has ended. Called without Grant.mu.
+func (v *vigil) remove(g *Grant) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.removeLocked(g)
+}
+
+func (v *vigil) removeLocked(g *Grant) {
+	if !g.age.listed {
+		return
+	}
+	older, younger := g.age.older, g.age.younger
+	if older == nil {
+		v.oldest = younger
+	} else {
+		older.age.younger = younger
+	}
+	if younger == nil {
+		v.youngest = older
+	} else {
+		younger.age.older = older
+	}
+	g.age = aged{}
 }
 
 // verify reads the grant's key, in one read with others.
@@ -75,23 +116,23 @@ func (v *vigil) run() {
 	}
 }
 
-// mature puts the grants under watch that are old enough and returns how long no other will be.
+// mature puts the grants under watch that are old enough and returns how long no other will be. Grants that end meanwhile make that
+// too short at worst.
 func (v *vigil) mature() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.engine.clk.Now()
-	for len(v.young) > 0 {
-		g := v.young[0]
+	for v.oldest != nil {
+		g := v.oldest
 		if g.ended.Load() == nil && !g.place.session.ended() {
 			if age := now.Sub(g.since); age < youth {
 				return youth - age
 			}
 			g.startWatch()
 		}
-		v.young[0] = nil
-		v.young = v.young[1:]
+		v.removeLocked(g)
 	}
-	v.young = nil
+	v.armed = false
 	return time.Hour
 }
 
