@@ -3,6 +3,7 @@
 package leasehold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,8 +58,9 @@ const (
 	freshWrites, freshReads = 1, 4
 	// flightLimit bounds the flights without an answer. Above it the oldest is given up, its outcome unknown.
 	flightLimit = 32
-	// shareLimit and shareBytes bound a shared transaction; a server takes 128 operations and 1.5 MiB by default.
-	shareLimit, shareBytes = 64, 512 << 10
+	// shareLimit and shareBytes bound a shared transaction. A server takes 128 operations by default, of which those that nest
+	// deepest must leave room for their own, and 1.5 MiB.
+	shareLimit, shareBytes = 120, 512 << 10
 )
 
 // A write is one small transaction: If(cmps) Then(then) Else(els), or a read of then.
@@ -81,7 +83,7 @@ type write struct {
 	put      bool // of these, one was answered as having succeeded, or more than one may have been applied
 	queued   bool
 	answered bool
-	solo     bool  // shared a transaction that failed; travels alone now
+	most     int   // shares a transaction of at most so many writes, because a larger one failed; 0: of any number
 	last     error // why the latest flight failed
 }
 
@@ -197,6 +199,7 @@ func (c *committer) pumpLocked() {
 func (c *committer) nextLocked() []*write {
 	var batch []*write
 	var ops, size int
+	most := c.limit
 	rest := c.queue[:0]
 	for i, w := range c.queue {
 		if w.answered || !w.wanted() {
@@ -204,11 +207,11 @@ func (c *committer) nextLocked() []*write {
 			continue
 		}
 		if len(batch) > 0 {
-			if batch[0].solo || ops >= c.limit {
+			if ops >= c.limit || len(batch) >= most {
 				rest = append(rest, c.queue[i:]...)
 				break
 			}
-			if w.solo || ops+w.ops(c.reads) > c.limit || size+w.size > shareBytes || sameLine(batch, w) {
+			if w.most > 0 && len(batch) >= w.most || ops+w.ops(c.reads) > c.limit || size+w.size > shareBytes || sameLine(batch, w) {
 				rest = append(rest, w)
 				continue
 			}
@@ -217,6 +220,7 @@ func (c *committer) nextLocked() []*write {
 		ops += w.ops(c.reads)
 		size += w.size
 		batch = append(batch, w)
+		most = min(most, cmp.Or(w.most, most))
 	}
 	clear(c.queue[len(rest):])
 	c.queue = rest
@@ -288,7 +292,7 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 			w.answered = true
 			answers = append(answers, answer{w, nil})
 		case verdict == outcomeRefused:
-			w.solo = true // one of them spoiled it: each by itself shows which
+			w.most = len(f.writes) / 2 // one of them spoiled it: halves show which
 		}
 	}
 	if verdict == outcomeRefused && len(f.writes) > 1 {
