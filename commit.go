@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -31,7 +32,9 @@ import (
 // after, even after the write was answered through another flight: the write counts these (out, doubt), and whoever
 // owns the key keeps looking for it until the outcome is settled.
 //
-// Two writes of one line never share a transaction: their keys would have equal create revisions, and equal tokens.
+// Two writes that put keys of one line never share a transaction: the keys would have equal create revisions, and equal tokens. A
+// deletion can share one with a put of its line, and goes first, so that the put finds the key gone. But etcd makes all comparisons of
+// a transaction before its first change, so that a write that compares the whole line must not share one with a deletion there.
 type committer struct {
 	engine *engine
 	// reads makes this the committer of reads: no compares, answered without a commit through ReadIndex.
@@ -40,10 +43,14 @@ type committer struct {
 	mu     sync.Mutex
 	closed bool
 	queue  []*write // in order of submission; some may be answered already
+	urgent int      // of these, how many are urgent
 	// aloft are the flights without an answer, oldest first. Those that are overdue are kept for their answers but do
 	// not hold up others: fresh counts the rest.
 	aloft []*flight
 	fresh int
+	// boarding: a flight has begun that has not taken its writes along yet; it is one of the fresh.
+	boarding bool
+	company  bool // when the last flight landed, it was not alone
 	// limit is the number of writes in one transaction; it is lowered when the server refuses so many.
 	limit int
 	// resume is when a queue may be sent after a failure; failures in a row lengthen the pause. retry is the timer for it.
@@ -54,7 +61,8 @@ type committer struct {
 }
 
 const (
-	// freshFlights is how many transactions are sent side by side.
+	// freshWrites and freshReads are how many transactions are sent side by side. More writes would only be smaller ones. An
+	// urgent write does not wait for the one that is under way: it goes beside it, with whatever else is queued.
 	freshWrites, freshReads = 1, 4
 	// flightLimit bounds the flights without an answer. Above it the oldest is given up, its outcome unknown.
 	flightLimit = 32
@@ -65,11 +73,15 @@ const (
 
 // A write is one small transaction: If(cmps) Then(then) Else(els), or a read of then.
 type write struct {
-	line string // writes of one line do not share a transaction; "" for none
+	line  string // "" for none
+	frees bool   // deletes a key of the line, and puts none
+	whole bool   // compares all keys of the line
 	cmps []clientv3.Cmp
 	then []clientv3.Op
 	els  []clientv3.Op
 	size int // bytes, roughly
+	// urgent: somebody waits for nothing else but this write.
+	urgent bool
 	// wanted tells whether the write is to be sent (again). Called with committer.mu held: it takes no lock.
 	wanted func() bool
 	// done receives the answer, once, without any lock held, unless the write is abandoned or unwanted first. It must not
@@ -100,10 +112,25 @@ func (c *committer) submit(w *write) {
 		w.done(nil, errClientClosed)
 		return
 	}
-	w.queued = true
+	c.queueLocked(w)
 	c.queue = append(c.queue, w)
 	c.pumpLocked()
 	c.mu.Unlock()
+}
+
+// queueLocked counts a write that enters the queue, and unqueueLocked one that leaves it.
+func (c *committer) queueLocked(w *write) {
+	w.queued = true
+	if w.urgent {
+		c.urgent++
+	}
+}
+
+func (c *committer) unqueueLocked(w *write) {
+	w.queued = false
+	if w.urgent {
+		c.urgent--
+	}
 }
 
 // await submits w and waits for its answer. When ctx ends, or the session s (may be nil), it stops further attempts and
@@ -179,19 +206,48 @@ func (c *committer) close() {
 	}
 }
 
-// pumpLocked sends flights while there is something to send and room for it.
+// pumpLocked begins flights while there is something to send and room for it, one after the other: each takes its writes along
+// when its goroutine runs.
 func (c *committer) pumpLocked() {
 	room := freshWrites
 	if c.reads {
 		room = freshReads
 	}
-	for !c.closed && !c.paused && c.fresh < room {
-		batch := c.nextLocked()
-		if len(batch) == 0 {
-			return
-		}
-		c.launchLocked(batch)
+	if c.urgent > 0 {
+		room = max(room, freshWrites+1)
 	}
+	if c.closed || c.paused || c.boarding || len(c.queue) == 0 || c.fresh >= room {
+		return
+	}
+	c.boarding = true
+	c.fresh++
+	c.engine.wg.Go(c.depart)
+}
+
+// depart takes along what there is, and flies. Where there was company before, the goroutines that have just been given
+// their answers run first: what they ask for next travels with it. On an idle machine that takes no time, and on a busy one
+// it is the larger transactions that carry it.
+func (c *committer) depart() {
+	c.mu.Lock()
+	if c.company {
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+	}
+	c.boarding = false
+	var batch []*write
+	if !c.closed && !c.paused {
+		batch = c.nextLocked()
+	}
+	if len(batch) == 0 {
+		c.fresh--
+		c.mu.Unlock()
+		return
+	}
+	f := c.boardLocked(batch)
+	c.pumpLocked()
+	c.mu.Unlock()
+	c.fly(f)
 }
 
 // nextLocked takes the writes of the next flight from the queue. Writes that nobody wants any more fall out without an
@@ -203,7 +259,8 @@ func (c *committer) nextLocked() []*write {
 	rest := c.queue[:0]
 	for i, w := range c.queue {
 		if w.answered || !w.wanted() {
-			w.queued, w.answered = false, true
+			c.unqueueLocked(w)
+			w.answered = true
 			continue
 		}
 		if len(batch) > 0 {
@@ -211,12 +268,12 @@ func (c *committer) nextLocked() []*write {
 				rest = append(rest, c.queue[i:]...)
 				break
 			}
-			if w.most > 0 && len(batch) >= w.most || ops+w.ops(c.reads) > c.limit || size+w.size > shareBytes || sameLine(batch, w) {
+			if w.most > 0 && len(batch) >= w.most || ops+w.ops(c.reads) > c.limit || size+w.size > shareBytes || !strangers(batch, w) {
 				rest = append(rest, w)
 				continue
 			}
 		}
-		w.queued = false
+		c.unqueueLocked(w)
 		ops += w.ops(c.reads)
 		size += w.size
 		batch = append(batch, w)
@@ -224,6 +281,7 @@ func (c *committer) nextLocked() []*write {
 	}
 	clear(c.queue[len(rest):])
 	c.queue = rest
+	slices.SortStableFunc(batch, func(a, b *write) int { return a.turn() - b.turn() })
 	return batch
 }
 
@@ -235,8 +293,22 @@ func (w *write) ops(reads bool) int {
 	return 1
 }
 
-func sameLine(batch []*write, w *write) bool {
-	return w.line != "" && slices.ContainsFunc(batch, func(b *write) bool { return b.line == w.line })
+// turn is where in a transaction a write goes: deletions first, and of these last the ones that read another key of the line.
+func (w *write) turn() int {
+	switch {
+	case w.frees && !w.urgent:
+		return 0
+	case w.frees:
+		return 1
+	}
+	return 2
+}
+
+// strangers reports whether w can share a transaction with all of batch.
+func strangers(batch []*write, w *write) bool {
+	return w.line == "" || !slices.ContainsFunc(batch, func(b *write) bool {
+		return b.line == w.line && (!b.frees && !w.frees || b.whole || w.whole)
+	})
 }
 
 // requeueLocked puts unanswered writes in front of the queue.
@@ -244,7 +316,7 @@ func (c *committer) requeueLocked(writes []*write) {
 	var again []*write
 	for _, w := range writes {
 		if !w.answered && !w.queued {
-			w.queued = true
+			c.queueLocked(w)
 			again = append(again, w)
 		}
 	}
@@ -271,6 +343,7 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 			break
 		}
 	}
+	c.company = len(f.writes) > 1 || len(c.queue) > 0 || c.fresh > 0
 	for i, w := range f.writes {
 		w.out--
 		if verdict == outcomeUnknown {

@@ -18,17 +18,19 @@ import (
 // A flight is one transaction under way.
 type flight struct {
 	writes  []*write
+	ctx     context.Context
 	cancel  context.CancelFunc
 	overdue *time.Timer
 	fresh   bool
 }
 
-func (c *committer) launchLocked(batch []*write) {
+// boardLocked makes a flight of the writes, which counts as fresh already.
+func (c *committer) boardLocked(batch []*write) *flight {
 	if len(c.aloft) >= flightLimit {
 		c.aloft[0].cancel() // it lands with an unknown outcome
 	}
 	ctx, cancel := context.WithCancel(c.engine.ctx)
-	f := &flight{writes: batch, cancel: cancel, fresh: true}
+	f := &flight{writes: batch, ctx: ctx, cancel: cancel, fresh: true}
 	tries := 0
 	for _, w := range batch {
 		tries = max(tries, w.tries)
@@ -36,9 +38,8 @@ func (c *committer) launchLocked(batch []*write) {
 		w.out++
 	}
 	c.aloft = append(c.aloft, f)
-	c.fresh++
 	f.overdue = time.AfterFunc(c.patienceLocked(tries), func() { c.overdue(f) })
-	c.engine.wg.Go(func() { c.fly(ctx, f) })
+	return f
 }
 
 // patienceLocked is how long a flight may stay unanswered before its writes are sent again by another: several of the
@@ -67,14 +68,14 @@ func (c *committer) overdue(f *flight) {
 	c.pumpLocked()
 }
 
-func (c *committer) fly(ctx context.Context, f *flight) {
+func (c *committer) fly(f *flight) {
 	defer f.cancel()
 	if conn := c.engine.client.ActiveConnection(); conn.GetState() == connectivity.TransientFailure {
 		conn.ResetConnectBackoff() // after an outage grpc waits for seconds, up to two minutes; somebody waits for this
 	}
 	floor := c.engine.mark.floor()
 	sent := c.engine.clk.Now()
-	resp, err := c.transact(ctx, f.writes)
+	resp, err := c.transact(f.ctx, f.writes)
 	if err == nil {
 		c.observe(c.engine.clk.Now().Sub(sent))
 		if err = c.engine.mark.linearizable(resp.Header, floor); err != nil {

@@ -340,7 +340,7 @@ func (p *place) deleted(gone bool) {
 // ours, and no late attempt can delete a later key (R9).
 func (p *place) deletion(created int64) *write {
 	return &write{
-		line: p.dir, size: p.size(),
+		line: p.dir, frees: true, size: p.size(),
 		cmps:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(p.key), "=", created)},
 		then:   []clientv3.Op{clientv3.OpDelete(p.key)},
 		wanted: func() bool { return !p.session.ended() },

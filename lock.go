@@ -185,7 +185,7 @@ func (s *Session) tryLock(ctx context.Context, name, value string) (*Grant, erro
 func (p *place) take(ctx context.Context) error {
 	first := clientv3.OpGet(p.dir, append(clientv3.WithFirstCreate(), clientv3.WithPrefix())...)
 	p.acquire = &write{
-		line: p.dir, size: p.size(),
+		line: p.dir, whole: true, size: p.size(),
 		cmps: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(p.dir).WithPrefix(), "=", 0)},
 		then: []clientv3.Op{p.put(), clientv3.OpGet(p.key, clientv3.WithKeysOnly())},
 		els:  []clientv3.Op{first},

@@ -77,6 +77,7 @@ func (p *place) lookYourself() {
 func (w *write) handOver(behind *place) {
 	if behind != nil {
 		w.then = append(w.then, clientv3.OpGet(behind.key))
+		w.urgent = true
 	}
 }
 
