@@ -24,6 +24,10 @@ type carrier struct {
 	sends   []send     // sent over this stream, in order; sends[head:] from the oldest unanswered
 	head    int
 	answers int
+	member  uint64        // as the answers say, and
+	term    uint64        // the raft term
+	sought  uint64        // of a scout: the member that it is to find, and
+	found   chan struct{} // closed when it has, or when it is lost
 	stalled bool
 	dead    bool                     // ended, or about to: nothing more is sent over it
 	request pb.LeaseKeepAliveRequest // reused: a message is encoded before the next one is asked for
@@ -47,6 +51,9 @@ func (c *carrier) next(*keepaliveLink) *pb.LeaseKeepAliveRequest {
 	k := c.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if c == k.pilot.scout {
+		return c.tryLocked()
+	}
 	for !c.dead && len(c.queue) > 0 {
 		s := c.queue[0]
 		c.queue[0] = nil
@@ -62,9 +69,28 @@ func (c *carrier) next(*keepaliveLink) *pb.LeaseKeepAliveRequest {
 			continue // R12: never for a lease that is lost
 		}
 		s.renewal.sent = now
-		c.sends = append(c.sends, send{session: s, at: now})
-		c.request.ID = int64(s.id)
-		return &c.request
+		return c.sendLocked(s, now)
+	}
+	return nil
+}
+
+func (c *carrier) sendLocked(s *Session, now clock.Instant) *pb.LeaseKeepAliveRequest {
+	c.sends = append(c.sends, send{session: s, at: now})
+	c.request.ID = int64(s.id)
+	return &c.request
+}
+
+// tryLocked renews one lease over a scout, once, beside the lease's turn: whatever becomes of it, the turn comes.
+func (c *carrier) tryLocked() *pb.LeaseKeepAliveRequest {
+	if c.dead || len(c.sends) > 0 {
+		return nil
+	}
+	k := c.keeper
+	now := k.engine.clk.Now()
+	for _, s := range k.sessions {
+		if !s.ended() && now.Before(clock.Instant(s.expiry.Load())) { // R12, here too
+			return c.sendLocked(s, now)
+		}
 	}
 	return nil
 }
@@ -80,6 +106,7 @@ func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) 
 	k.mu.Lock()
 	k.failures = 0
 	delete(k.failed, c.link.endpoint)
+	k.pilot.heardLocked(c, answer.GetHeader())
 	sent, ok := c.pairLocked(id)
 	if !ok {
 		k.mu.Unlock()
@@ -101,7 +128,11 @@ func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) 
 			r.next = r.sent.Add(s.allow.renewAfter(s.granted, rand.Float64()))
 		} // else the answer is of an old send: it extends, but the latest is still waited for
 		k.scheduleLocked(s)
-		k.calmLocked(c)
+		if c == k.pilot.scout {
+			k.pilot.arrivedLocked(c)
+		} else {
+			k.calmLocked(c)
+		}
 	} else {
 		lost = ErrExpired
 	}

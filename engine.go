@@ -23,6 +23,7 @@ import (
 // Goroutines, all started with wg.Go and ended by ctx:
 //
 //	keeper.run    one; sends renewals when due, enforces every expiry, chooses streams; never blocks on the network
+//	pilot.run     one; brings the main keepalive stream to the leader
 //	watcher.run   one; opens the watch stream when somebody watches, checks that it answers, fails over
 //	vigil.run     one; puts grants older than a second under watch, reads what a broken watch may have missed
 //	janitor.run   one; looks again for keys of unsettled attempts
@@ -144,6 +145,7 @@ func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
 		e.journal.warn("leasehold: this platform has no clock that counts suspend: a machine that sleeps believes too long")
 	}
 	e.wg.Go(e.keeper.run)
+	e.wg.Go(e.keeper.pilot.run)
 	e.wg.Go(e.watcher.run)
 	e.wg.Go(e.vigil.run)
 	e.wg.Go(e.janitor.run)

@@ -39,6 +39,8 @@ type keeper struct {
 	engine *engine
 	wake   chan struct{} // holds one: the agenda has changed
 
+	pilot  *pilot
+
 	mu       sync.Mutex
 	sessions map[clientv3.LeaseID]*Session
 	agenda   agenda     // sessions by what is to be done next
@@ -84,7 +86,7 @@ type renewal struct {
 }
 
 func newKeeper(e *engine) *keeper {
-	return &keeper{
+	k := &keeper{
 		engine:   e,
 		wake:     make(chan struct{}, 1),
 		sessions: make(map[clientv3.LeaseID]*Session),
@@ -94,6 +96,8 @@ func newKeeper(e *engine) *keeper {
 		retired:  e.clk.Now(),
 		turn:     rand.IntN(1 << 16),
 	}
+	k.pilot = newPilot(k)
+	return k
 }
 
 // add takes over a session whose lease was granted by a request sent at sent.

@@ -18,7 +18,7 @@ func (k *keeper) wayLocked(r *renewal, now clock.Instant) *carrier {
 	switch {
 	case r.suspect:
 		if k.side == nil {
-			k.side = k.openLocked(now)
+			k.side = k.openLocked(now, "")
 		}
 		return k.side
 	case r.overdue || len(k.mains) > 1:
@@ -32,7 +32,7 @@ func (k *keeper) mainLocked(now clock.Instant, n int) *carrier {
 	if n <= len(k.mains) {
 		return k.mains[n-1]
 	}
-	c := k.openLocked(now)
+	c := k.openLocked(now, "")
 	if c != nil {
 		k.mains = append(k.mains, c)
 	}
@@ -52,6 +52,7 @@ func (k *keeper) stalledLocked(c *carrier) {
 			k.width = min(4*k.width, widthLimit) // not the first in this trouble
 		}
 		k.stalled = now
+		k.pilot.distrustLocked(c.link.endpoint, 0)
 	}
 	k.dropLocked(c)
 }
@@ -75,6 +76,10 @@ func (k *keeper) calmLocked(c *carrier) {
 
 // dropLocked makes c neither a main stream nor the side stream. It reports whether it was one.
 func (k *keeper) dropLocked(c *carrier) bool {
+	if k.pilot.scout == c {
+		k.pilot.lostLocked(c)
+		return false
+	}
 	if k.side == c {
 		k.side = nil
 		return true
@@ -87,11 +92,36 @@ func (k *keeper) dropLocked(c *carrier) bool {
 }
 
 // inUse reports whether renewals are given to c.
-func (k *keeper) inUse(c *carrier) bool { return k.side == c || slices.Contains(k.mains, c) }
+func (k *keeper) inUse(c *carrier) bool {
+	return k.side == c || k.pilot.scout == c || slices.Contains(k.mains, c)
+}
 
-// openLocked opens a stream over the member that looks best: not one of a stalled stream, not one that has just failed. It
-// returns nil if the etcd client has no endpoints (SetEndpoints can do that).
-func (k *keeper) openLocked(now clock.Instant) *carrier {
+// openLocked opens a stream over an endpoint, or if that is "", over the one that looks best. It returns nil if there is none.
+func (k *keeper) openLocked(now clock.Instant, endpoint string) *carrier {
+	if endpoint == "" {
+		endpoint = k.bestLocked(now)
+	}
+	if endpoint == "" {
+		return nil
+	}
+	open := 0
+	for _, c := range slices.Backward(k.carriers) {
+		if c.dead || k.inUse(c) {
+			continue
+		}
+		if open++; open >= carrierLimit {
+			k.endLocked(c)
+		}
+	}
+	c := &carrier{keeper: k}
+	k.carriers = append(k.carriers, c)
+	c.link = startLink(k.engine, endpoint, c)
+	return c
+}
+
+// bestLocked chooses the endpoint for a new stream: not that of a stalled stream, not one that has just failed, and among equals
+// the leader's. It returns "" if the etcd client has no endpoints (SetEndpoints can do that).
+func (k *keeper) bestLocked(now clock.Instant) string {
 	endpoints := k.engine.client.Endpoints()
 	best, bestCost := "", 0
 	for i := range endpoints {
@@ -107,27 +137,16 @@ func (k *keeper) openLocked(now clock.Instant) *carrier {
 		if at, ok := k.failed[endpoint]; ok && now.Sub(at) < grudge {
 			cost += 3
 		}
+		cost *= 2
+		if endpoint == k.pilot.leader && !k.pilot.distrustsLocked(endpoint, now) {
+			cost--
+		}
 		if best == "" || cost < bestCost {
 			best, bestCost = endpoint, cost
 		}
 	}
-	if best == "" {
-		return nil
-	}
 	k.turn++
-	open := 0
-	for _, c := range slices.Backward(k.carriers) {
-		if c.dead || k.inUse(c) {
-			continue
-		}
-		if open++; open >= carrierLimit {
-			k.endLocked(c)
-		}
-	}
-	c := &carrier{keeper: k}
-	k.carriers = append(k.carriers, c)
-	c.link = startLink(k.engine, best, c)
-	return c
+	return best
 }
 
 // retireLocked ends the streams that are not in use and none of whose answers could extend anything.
