@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "example.com/leasehold/bench/internal/report"
+
+// axes are what the benchmark measures, in the order of the report.
+var axes []axis
+
+func init() { // not a literal, because command lists the axes and they run through it
+	axes = []axis{
+		{"lock", "Lock and unlock of distinct names, one client", lockAxis},
+		{"handover", "Hand-over between clients that want one name", handOverAxis},
+		{"crowd", "Hand-over between goroutines of one client", crowdAxis},
+	}
+}
+
+// The metrics that most axes show.
+func rate(label string, bar report.Bar) metric {
+	return metric{"rate", label, report.PerSecond, bar}
+}
+func p50(bar report.Bar) metric { return metric{"p50", "median", report.Seconds, bar} }
+func p99(bar report.Bar) metric { return metric{"p99", "p99", report.Seconds, bar} }
+func clientCPU(of string, bar report.Bar) metric {
+	return metric{"client", "client CPU per " + of, report.Seconds, bar}
+}
+
+func serverCPU(of string, bar report.Bar) metric {
+	return metric{"server", "server CPU per " + of, report.Seconds, bar}
+}
+
+// no asks for nothing.
+var no report.Bar
