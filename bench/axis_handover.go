@@ -73,7 +73,11 @@ func (l *lab) handOverBetween(ctx context.Context, n int, busy bool) (_ taken, e
 	}
 	p := probe{cluster, &counted}
 	length := l.crowded(n)
-	return l.turns(ctx, all, func(ctx context.Context, s subject, _ int) (_ reading, err error) {
+	rounds := l.rounds
+	if n > 100 {
+		rounds = min(rounds, 3) // each opens as many sessions
+	}
+	return l.turns(ctx, rounds, all, func(ctx context.Context, s subject, _ int) (_ reading, err error) {
 		if s == floor {
 			return ring(ctx, p, clients, l.length/4, length)
 		}

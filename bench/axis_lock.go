@@ -26,7 +26,7 @@ func lockAxis(ctx context.Context, l *lab) (err error) {
 	var curves curves
 	for _, workers := range []int{1, 4, 16, 64, 256} {
 		workers = l.sized(workers)
-		t, err := l.turns(ctx, all, func(ctx context.Context, s subject, _ int) (reading, error) {
+		t, err := l.turns(ctx, l.rounds, all, func(ctx context.Context, s subject, _ int) (reading, error) {
 			return l.lockAndUnlock(ctx, cluster, s, workers)
 		})
 		if err != nil {

@@ -35,6 +35,7 @@ func (c contention) handOvers(ctx context.Context, warm, length time.Duration) (
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var handed []done // written by the holder
+	var number atomic.Int64
 	var unlocked time.Time
 	var stopped atomic.Bool
 	work := func(k locker) error {
@@ -49,6 +50,7 @@ func (c contention) handOvers(ctx context.Context, warm, length time.Duration) (
 			now := time.Now()
 			if !unlocked.IsZero() {
 				handed = append(handed, done{now, now.Sub(unlocked)})
+				number.Add(1)
 			}
 			unlocked = time.Now()
 			if err := unlock(ctx); err != nil {
@@ -65,7 +67,7 @@ func (c contention) handOvers(ctx context.Context, warm, length time.Duration) (
 			}
 		})
 	}
-	s, err := c.opened(waiting, open, warm, length)
+	s, err := c.opened(waiting, open, warm, length, &number)
 	stopped.Store(true)
 	failed := context.Cause(waiting) // before it is cancelled for the end
 	cancel(nil)
@@ -77,7 +79,7 @@ func (c contention) handOvers(ctx context.Context, warm, length time.Duration) (
 }
 
 // opened measures from the moment at which everybody waits.
-func (c contention) opened(ctx context.Context, open func(context.Context) error, warm, length time.Duration) (span, error) {
+func (c contention) opened(ctx context.Context, open func(context.Context) error, warm, length time.Duration, number *atomic.Int64) (span, error) {
 	if err := c.settled(ctx); err != nil {
 		return span{}, err
 	}
@@ -85,7 +87,7 @@ func (c contention) opened(ctx context.Context, open func(context.Context) error
 	if err := open(ctx); err != nil {
 		return span{}, err
 	}
-	return c.measure(ctx, warm, length)
+	return c.measure(ctx, warm, length, number)
 }
 
 // settled waits until the line in etcd is as long as there are lockers, or, as a locker may keep a line of its own, has

@@ -41,10 +41,14 @@ func (c *curves) of(metric string, scale float64) []chart.Curve {
 
 // draw adds a drawing to the report.
 func (l *lab) draw(file, title, x, y string, drawn []chart.Curve) error {
+	return l.drawn(file, chart.Chart{Title: title, X: x, Y: y, Curves: drawn})
+}
+
+func (l *lab) drawn(file string, c chart.Chart) error {
 	file += ".svg"
-	if err := chart.Write(filepath.Join(l.out, file), chart.Chart{Title: title, X: x, Y: y, Curves: drawn}); err != nil {
+	if err := chart.Write(filepath.Join(l.out, file), c); err != nil {
 		return err
 	}
-	l.report.Plot(report.Plot{Title: title, File: file})
+	l.report.Plot(report.Plot{Title: c.Title, File: file})
 	return nil
 }

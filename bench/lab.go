@@ -144,9 +144,9 @@ type reading map[string]float64
 type taken map[subject][]reading
 
 // turns lets the subjects take turns in every round, each round beginning with another one.
-func (l *lab) turns(ctx context.Context, subjects []subject, measure func(ctx context.Context, s subject, round int) (reading, error)) (taken, error) {
+func (l *lab) turns(ctx context.Context, rounds int, subjects []subject, measure func(ctx context.Context, s subject, round int) (reading, error)) (taken, error) {
 	t := taken{}
-	for round := range l.rounds {
+	for round := range rounds {
 		for i := range subjects {
 			s := subjects[(i+round)%len(subjects)]
 			r, err := measure(ctx, s, round)

@@ -28,8 +28,13 @@ type probe struct {
 	traffic *traffic // nil: not counted
 }
 
-// measure runs while work goes on: after warm it measures for length, and returns. ctx ends it early, with an error.
-func (p probe) measure(ctx context.Context, warm, length time.Duration) (span, error) {
+// fewest is how many operations must be completed before a span ends.
+const fewest = 10
+
+// measure runs while work goes on: after warm it measures for length, and longer, by the length at a time, if too few
+// operations were completed by then: on a machine that stands still for a moment the figure is bad, but there is one. ctx
+// ends it early, with an error.
+func (p probe) measure(ctx context.Context, warm, length time.Duration, completed *atomic.Int64) (span, error) {
 	if err := pause(ctx, warm); err != nil {
 		return span{}, err
 	}
@@ -46,8 +51,10 @@ func (p probe) measure(ctx context.Context, warm, length time.Duration) (span, e
 		return span{}, err
 	}
 	s := span{begin: time.Now()}
-	if err := pause(ctx, length); err != nil {
-		return span{}, err
+	for first := completed.Load(); time.Since(s.begin) < length || completed.Load() < first+fewest; {
+		if err := pause(ctx, length); err != nil {
+			return span{}, err
+		}
 	}
 	s.end = time.Now()
 	clientAfter, err := proc.Spent()
@@ -100,7 +107,7 @@ func (s span) within(all [][]done) []time.Duration {
 // reading describes what was completed within the span: its rate, its quantiles and what each cost.
 func (s span) reading(durations []time.Duration) (reading, error) {
 	if len(durations) == 0 {
-		return nil, errors.New("nothing was completed while it was measured; measure longer (-for)")
+		return nil, errors.New("nothing was completed while it was measured")
 	}
 	n := float64(len(durations))
 	return reading{
@@ -122,6 +129,7 @@ func (p probe) closedLoop(ctx context.Context, workers int, warm, length time.Du
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var stop atomic.Bool
+	var number atomic.Int64
 	completed := make([][]done, workers)
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -134,10 +142,11 @@ func (p probe) closedLoop(ctx context.Context, workers int, warm, length time.Du
 				}
 				end := time.Now()
 				completed[w] = append(completed[w], done{end, end.Sub(begin)})
+				number.Add(1)
 			}
 		})
 	}
-	s, err := p.measure(ctx, warm, length)
+	s, err := p.measure(ctx, warm, length, &number)
 	stop.Store(true)
 	wg.Wait()
 	if err == nil && ctx.Err() != nil {

@@ -30,6 +30,7 @@ func ring(ctx context.Context, p probe, clients []*clientv3.Client, warm, length
 		}
 	}
 	var handed []done // written by whose turn it is
+	var number atomic.Int64
 	var passed time.Time
 	var stopped atomic.Bool
 	pass := func(i int) error {
@@ -45,6 +46,7 @@ func ring(ctx context.Context, p probe, clients []*clientv3.Client, warm, length
 				now := time.Now()
 				if err == nil && len(resp.Events) > 0 {
 					handed = append(handed, done{now, now.Sub(passed)})
+					number.Add(1)
 					err = pass(i)
 				}
 				if err != nil {
@@ -59,7 +61,7 @@ func ring(ctx context.Context, p probe, clients []*clientv3.Client, warm, length
 	if err := pass(len(clients) - 1); err != nil {
 		cancel(err)
 	}
-	s, err := p.measure(ctx, warm, length)
+	s, err := p.measure(ctx, warm, length, &number)
 	stopped.Store(true)
 	failed := context.Cause(ctx)
 	cancel(nil)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws curves over two logarithmic axes.
+// Package chart draws curves.
 package chart
 
 import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -19,6 +20,7 @@ import (
 type Chart struct {
 	Title, X, Y string // the labels
 	Curves      []Curve
+	Linear      bool // both axes, from zero; otherwise both are logarithmic
 }
 
 // Curve is one line of a chart. Its place among the curves decides its colour. Curves without points are not drawn.
@@ -27,7 +29,7 @@ type Curve struct {
 	Points []Point
 }
 
-// Point is a point of a curve. Both coordinates must be above zero.
+// Point is a point of a curve. On logarithmic axes both coordinates must be above zero.
 type Point struct{ X, Y float64 }
 
 // styles tell the curves apart, also without colours.
@@ -47,24 +49,32 @@ func Write(file string, c Chart) error {
 	p.BackgroundColor = color.White
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
 	p.Title.Padding = vg.Points(6)
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	for _, style := range []*draw.TextStyle{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		style.Font.Variant = "Sans"
+	}
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(2)
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{Y: 0xdd}, color.Gray{Y: 0xdd}
 	p.Add(grid)
 	var marks []float64
 	lowest, highest := math.Inf(1), 0.0
+	first, last := math.Inf(1), 0.0
 	for i, curve := range c.Curves {
 		if len(curve.Points) == 0 {
 			continue
 		}
 		var points plotter.XYs
 		for _, pt := range curve.Points {
-			if pt.X <= 0 || pt.Y <= 0 {
+			if !c.Linear && (pt.X <= 0 || pt.Y <= 0) {
 				return fmt.Errorf("draw %s: %q has a point at (%g, %g), which has no place on a logarithmic axis", file, curve.Label, pt.X, pt.Y)
 			}
 			points = append(points, plotter.XY(pt))
-			marks = append(marks, pt.X)
+			if !slices.Contains(marks, pt.X) {
+				marks = append(marks, pt.X)
+			}
+			first, last = min(first, pt.X), max(last, pt.X)
 			lowest, highest = min(lowest, pt.Y), max(highest, pt.Y)
 		}
 		line, dots, err := plotter.NewLinePoints(points)
@@ -81,9 +91,15 @@ func Write(file string, c Chart) error {
 		return fmt.Errorf("draw %s: no points", file)
 	}
 	p.X.Tick.Marker = ticks(marks)
-	p.Y.Tick.Marker = steps{}
-	// Room for the legend above the curves.
-	p.Y.Min, p.Y.Max = lowest/1.5, highest*math.Pow(highest/lowest, 0.25)*1.5
+	// Room for the legend above the curves, and for the label of the last mark.
+	if c.Linear {
+		p.X.Min, p.X.Max = 0, last*1.05
+		p.Y.Min, p.Y.Max = 0, highest*1.35
+	} else {
+		p.X.Scale, p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogScale{}, steps{}
+		p.X.Min, p.X.Max = first/1.05, last*1.2
+		p.Y.Min, p.Y.Max = lowest/1.5, highest*math.Pow(highest/lowest, 0.25)*1.5
+	}
 	if err := p.Save(vg.Points(480), vg.Points(320), file); err != nil {
 		return fmt.Errorf("draw %s: %w", file, err)
 	}
