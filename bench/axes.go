@@ -12,6 +12,15 @@ func init() { // not a literal, because command lists the axes and they run thro
 		{"lock", "Lock and unlock of distinct names, one client", lockAxis},
 		{"handover", "Hand-over between clients that want one name", handOverAxis},
 		{"crowd", "Hand-over between goroutines of one client", crowdAxis},
+		{"isolated", "A single hand-over, far from etcd", isolatedAxis},
+		{"grants", "Many grants of one client", grantsAxis},
+		{"sessions", "Many sessions of one client", sessionsAxis},
+		{"crash", "The next holder, after the end of the last", crashAxis},
+		{"recovery", "A crash of a process that holds many names", recoveryAxis},
+		{"leader", "A crash of etcd's leader", leaderAxis},
+		{"valid", "The check before every act", validAxis},
+		{"open", "Opening sessions", openAxis},
+		{"growth", "Lock and unlock by distance, members and disk", growthAxis},
 	}
 }
 

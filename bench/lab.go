@@ -206,5 +206,7 @@ func (l *lab) sized(n int) int {
 
 // roles are what this program is executed again as.
 func roles() map[string]proc.Role {
-	return maps.Clone(etcd.Roles)
+	r := maps.Clone(etcd.Roles)
+	r[holderRole] = hold
+	return r
 }

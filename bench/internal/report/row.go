@@ -48,29 +48,41 @@ const (
 // Bar is what our figure has to reach: at least or at most a value, or a multiple of theirs or of the floor. The zero
 // Bar asks for nothing.
 type Bar struct {
-	Least   float64 `json:"least,omitempty"`
-	Most    float64 `json:"most,omitempty"`
+	Rule    Rule    `json:"rule,omitempty"`
+	Value   float64 `json:"value"`
 	Against Against `json:"against,omitempty"`
 }
 
-// AtLeast and AtMost make bars.
-func AtLeast(v float64, of Against) Bar { return Bar{Least: v, Against: of} }
+// Rule is the side of a bar on which our figure has to be. The bar itself is on it.
+type Rule string
+
+// The rules.
+const (
+	Least Rule = "≥"
+	Most  Rule = "≤"
+)
+
+// AtLeast makes a bar that our figure must not stay below.
+func AtLeast(v float64, of Against) Bar { return Bar{Least, v, of} }
 
 // AtMost makes a bar that our figure must not exceed.
-func AtMost(v float64, of Against) Bar { return Bar{Most: v, Against: of} }
+func AtMost(v float64, of Against) Bar { return Bar{Most, v, of} }
+
+func (b Bar) met(v float64) bool {
+	if b.Rule == Least {
+		return v >= b.Value
+	}
+	return v <= b.Value
+}
 
 func (b Bar) text(unit Unit) string {
-	if b == (Bar{}) {
+	if b.Rule == "" {
 		return ""
 	}
-	sign, v := "≥", b.Least
-	if b.Most != 0 {
-		sign, v = "≤", b.Most
-	}
 	if b.Against == Absolute {
-		return sign + " " + format(v, unit)
+		return fmt.Sprintf("%s %s", b.Rule, format(b.Value, unit))
 	}
-	return fmt.Sprintf("%s %s × %s", sign, strconv.FormatFloat(v, 'g', 4, 64), b.Against)
+	return fmt.Sprintf("%s %s × %s", b.Rule, strconv.FormatFloat(b.Value, 'g', 3, 64), b.Against)
 }
 
 // Verdict is whether a bar is met.
@@ -111,7 +123,7 @@ func (r Row) judged() Row {
 		r.Ratio = Of(*r.Ours / *base)
 	}
 	r.Result = None
-	if r.Bar == (Bar{}) {
+	if r.Bar.Rule == "" {
 		return r
 	}
 	v := r.Ratio
@@ -119,7 +131,7 @@ func (r Row) judged() Row {
 		v = r.Ours
 	}
 	r.Result = NotMet // also if it could not be compared
-	if v != nil && (r.Bar.Least != 0 && *v >= r.Bar.Least || r.Bar.Most != 0 && *v <= r.Bar.Most) {
+	if v != nil && r.Bar.met(*v) {
 		r.Result = Met
 	}
 	return r
