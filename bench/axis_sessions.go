@@ -31,15 +31,10 @@ func (l *lab) sessionsFor() time.Duration {
 	}
 }
 
-func (l *lab) sessionsOnOne(ctx context.Context) (err error) {
-	cluster, err := l.cluster(ctx, func(o *etcd.Options) { o.Members = 1 })
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
+func (l *lab) sessionsOnOne(ctx context.Context) error {
 	n := l.sized(10_000)
 	t, err := l.turns(ctx, 1, pair, func(ctx context.Context, s subject, _ int) (reading, error) {
-		return l.keepAlive(ctx, cluster, s, n, cluster.Endpoints)
+		return l.keepAlive(ctx, s, n, 1, anywhere)
 	})
 	if err != nil {
 		return err
@@ -56,54 +51,75 @@ func (l *lab) sessionsOnOne(ctx context.Context) (err error) {
 	return nil
 }
 
+// place says which members of a cluster a client is told about.
+type place string
+
+const (
+	anywhere   place = "any member"
+	atLeader   place = "the leader"
+	atFollower place = "a follower"
+)
+
 // sessionsOnThree tells the cost of renewals at the leader from that at a follower, which forwards each. Leasehold is
 // given all members, and chooses; the concurrency package renews over the member that its client is connected to.
-func (l *lab) sessionsOnThree(ctx context.Context) (err error) {
-	cluster, err := l.cluster(ctx, func(o *etcd.Options) { o.Members = 3 })
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
-	client, err := dial(ctx, cluster.Endpoints)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, client.Close()) }()
-	leader, err := cluster.Leader(ctx, client)
-	if err != nil {
-		return err
-	}
+func (l *lab) sessionsOnThree(ctx context.Context) error {
 	n := l.sized(10_000)
-	follower := cluster.Endpoints[(leader+1)%len(cluster.Endpoints)]
-	free, err := l.keepAlive(ctx, cluster, ours, n, cluster.Endpoints)
+	free, err := l.keepAlive(ctx, ours, n, 3, anywhere)
 	if err != nil {
 		return err
 	}
-	for _, to := range []struct {
-		name, endpoint string
-		bar            report.Bar
-	}{
-		{"a follower", follower, report.AtMost(1.0/3, report.Theirs)},
-		{"the leader", cluster.Endpoints[leader], no},
-	} {
-		pinned, err := l.keepAlive(ctx, cluster, theirs, n, []string{to.endpoint})
+	for _, at := range []place{atFollower, atLeader} {
+		pinned, err := l.keepAlive(ctx, theirs, n, 3, at)
 		if err != nil {
 			return err
 		}
-		l.rows(fmt.Sprintf("three members, concurrency connected to %s", to.name), taken{ours: {free}, theirs: {pinned}},
-			metric{"server", "server CPU", report.Cores, to.bar},
-			metric{"client", "client CPU", report.Cores, no})
+		bar := no
+		if at == atFollower {
+			bar = report.AtMost(1.0/3, report.Theirs)
+		}
+		l.rows(fmt.Sprintf("three members, concurrency connected to %s", at), taken{ours: {free}, theirs: {pinned}},
+			metric{"server", "server CPU", report.Cores, bar},
+			metric{"client", "client CPU", report.Cores, no},
+			metric{"renewals", "renewals", report.PerSecond, no},
+			metric{"alive", "alive at the end", report.Count, no})
 	}
 	return nil
 }
 
-// keepAlive opens sessions in a process of their own and watches them for a while.
-func (l *lab) keepAlive(ctx context.Context, cluster *etcd.Cluster, s subject, n int, endpoints []string) (reading, error) {
+// endpoints are where a client finds what it is told about.
+func (p place) endpoints(ctx context.Context, cluster *etcd.Cluster) (_ []string, err error) {
+	if p == anywhere {
+		return cluster.Endpoints, nil
+	}
+	client, err := dial(ctx, cluster.Endpoints)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	leader, err := cluster.Leader(ctx, client)
+	if p == atFollower {
+		leader = (leader + 1) % len(cluster.Endpoints)
+	}
+	return cluster.Endpoints[leader : leader+1], err
+}
+
+// keepAlive opens sessions in a process of their own and watches them for a while. Process and cluster are killed then:
+// to close thousands of sessions in order would take longer than the rest.
+func (l *lab) keepAlive(ctx context.Context, s subject, n, members int, at place) (_ reading, err error) {
+	cluster, err := l.cluster(ctx, func(o *etcd.Options) { o.Members = members })
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	endpoints, err := at.endpoints(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
 	h, err := startHolder(holderArgs{Subject: s, Endpoints: endpoints, Prefix: newPrefix(), TTL: sessionsTTL, Sessions: n, Over: sessionsTTL / 3})
 	if err != nil {
 		return nil, err
 	}
-	defer h.Stop(stopPatience)
+	defer h.Kill()
 	before, err := h.weigh()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,8 @@ func (c contention) settled(ctx context.Context) error {
 	}
 }
 
-// sideBySide calls f for each of n with some at a time, and returns all errors.
+// sideBySide calls f for each of n with some at a time, and returns the first error by number, and how many there are. It
+// goes on after an error.
 func sideBySide(n, atOnce int, f func(i int) error) error {
 	errs := make([]error, n)
 	var next atomic.Int64
@@ -125,7 +127,15 @@ func sideBySide(n, atOnce int, f func(i int) error) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	default:
+		return fmt.Errorf("%d of %d failed, the first: %w", len(errs), n, errs[0])
+	}
 }
 
 // openMany opens a locker over each client, side by side, all under one prefix.
