@@ -13,7 +13,7 @@ import (
 
 // grantsAxis weighs many grants that one client holds, and counts what keeping them costs.
 func grantsAxis(ctx context.Context, l *lab) (err error) {
-	const ttl = 12 * time.Second
+	ttl := l.brief(12 * time.Second)
 	n := l.sized(10_000)
 	cluster, err := l.cluster(ctx)
 	if err != nil {
@@ -51,11 +51,7 @@ func grantsAxis(ctx context.Context, l *lab) (err error) {
 	if err != nil {
 		return err
 	}
-	span := ttl
-	if l.instant {
-		span = ttl / 3
-	}
-	if err := pause(ctx, span); err != nil {
+	if err := pause(ctx, ttl); err != nil {
 		return err
 	}
 	last, err := h.state()
@@ -71,7 +67,7 @@ func grantsAxis(ctx context.Context, l *lab) (err error) {
 	}
 	r := reading{
 		"leases":     float64(len(leases.Leases)),
-		"renewals":   float64(last.Keepalives-first.Keepalives) / (float64(span) / float64(ttl/3)),
+		"renewals":   float64(last.Keepalives-first.Keepalives) / 3,
 		"live":       float64(after.Live-before.Live) / float64(n),
 		"resident":   float64(after.Resident-before.Resident) / float64(n),
 		"goroutines": float64(after.Goroutines - before.Goroutines),

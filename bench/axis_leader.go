@@ -21,7 +21,7 @@ import (
 // leaderAxis kills etcd's leader under held locks, and under callers that go on locking: what is lost, and how long
 // nothing is granted. Both subjects live through the same crash.
 func leaderAxis(ctx context.Context, l *lab) (err error) {
-	const ttl = 5 * time.Second
+	ttl := l.brief(5 * time.Second)
 	n := l.sized(100)
 	cluster, err := l.cluster(ctx, func(o *etcd.Options) { o.Members = 3 })
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // a thousand leases a second, and Leasehold's pool needs few; with the concurrency package, a lock that is to
 // exclude others in its process needs a lease of its own.
 func recoveryAxis(ctx context.Context, l *lab) (err error) {
-	const ttl = 5 * time.Second
+	ttl := l.brief(5 * time.Second)
 	n := l.sized(10_000)
 	cluster, err := l.cluster(ctx)
 	if err != nil {

@@ -17,18 +17,15 @@ func sessionsAxis(ctx context.Context, l *lab) error {
 	return errors.Join(l.sessionsOnOne(ctx), l.sessionsOnThree(ctx))
 }
 
-// sessionsTTL is the term of the sessions, and sessionsFor how many terms they are watched.
-const sessionsTTL = 12 * time.Second
+// sessionsTTL is the term of the sessions.
+func (l *lab) sessionsTTL() time.Duration { return l.brief(12 * time.Second) }
 
+// sessionsFor is how long they are watched.
 func (l *lab) sessionsFor() time.Duration {
-	switch {
-	case l.instant:
-		return sessionsTTL / 3
-	case l.full:
-		return 5 * sessionsTTL
-	default:
-		return sessionsTTL
+	if l.full {
+		return 5 * l.sessionsTTL()
 	}
+	return l.sessionsTTL()
 }
 
 func (l *lab) sessionsOnOne(ctx context.Context) error {
@@ -39,7 +36,7 @@ func (l *lab) sessionsOnOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.rows(fmt.Sprintf("%d sessions, TTL %v, %v, one member", n, sessionsTTL, l.sessionsFor()), t,
+	l.rows(fmt.Sprintf("%d sessions, TTL %v, %v, one member", n, l.sessionsTTL(), l.sessionsFor()), t,
 		metric{"alive", "alive at the end", report.Count, report.AtLeast(float64(n), report.Absolute)},
 		metric{"renewals", "renewals", report.PerSecond, no},
 		metric{"goroutines", "goroutines per 1,000 sessions", report.Count, no},
@@ -115,7 +112,7 @@ func (l *lab) keepAlive(ctx context.Context, s subject, n, members int, at place
 	if err != nil {
 		return nil, err
 	}
-	h, err := startHolder(holderArgs{Subject: s, Endpoints: endpoints, Prefix: newPrefix(), TTL: sessionsTTL, Sessions: n, Over: sessionsTTL / 3})
+	h, err := startHolder(holderArgs{Subject: s, Endpoints: endpoints, Prefix: newPrefix(), TTL: l.sessionsTTL(), Sessions: n, Over: l.sessionsTTL() / 3})
 	if err != nil {
 		return nil, err
 	}

@@ -204,6 +204,14 @@ func (l *lab) sized(n int) int {
 	return n
 }
 
+// brief is a term, or the shortest that etcd grants for such a test.
+func (l *lab) brief(ttl time.Duration) time.Duration {
+	if l.instant {
+		return 2 * time.Second
+	}
+	return ttl
+}
+
 // roles are what this program is executed again as.
 func roles() map[string]proc.Role {
 	r := maps.Clone(etcd.Roles)
