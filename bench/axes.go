@@ -2,7 +2,11 @@
 
 package main
 
-import "example.com/leasehold/bench/internal/report"
+import (
+	"fmt"
+
+	"example.com/leasehold/bench/internal/report"
+)
 
 // axes are what the benchmark measures, in the order of the report.
 var axes []axis
@@ -36,6 +40,14 @@ func clientCPU(of string, bar report.Bar) metric {
 
 func serverCPU(of string, bar report.Bar) metric {
 	return metric{"server", "server CPU per " + of, report.Seconds, bar}
+}
+
+// plural writes a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // no asks for nothing.

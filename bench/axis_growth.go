@@ -17,7 +17,7 @@ func growthAxis(ctx context.Context, l *lab) error {
 	for _, members := range []int{1, 3} {
 		var curves curves
 		for _, trip := range []time.Duration{0, 2 * time.Millisecond, 10 * time.Millisecond} {
-			name := fmt.Sprintf("%d members, %v added to the round trip", members, trip)
+			name := fmt.Sprintf("%s, %v added to the round trip", plural(members, "member"), trip)
 			t, err := l.grown(ctx, name, func(o *etcd.Options) { o.Members, o.RTT = members, trip })
 			if err != nil {
 				return err
@@ -25,7 +25,7 @@ func growthAxis(ctx context.Context, l *lab) error {
 			curves.add(trip.Seconds()*1e3, t)
 		}
 		err := l.drawn(fmt.Sprintf("growth-%d", members), chart.Chart{
-			Title:  fmt.Sprintf("Lock and unlock against the distance to etcd, %d members: median", members),
+			Title:  fmt.Sprintf("Lock and unlock against the distance to etcd, %s: median", plural(members, "member")),
 			X:      "ms added to the round trip",
 			Y:      "ms",
 			Linear: true,
@@ -36,7 +36,7 @@ func growthAxis(ctx context.Context, l *lab) error {
 		}
 	}
 	with := map[bool]string{true: "with fsync", false: "without fsync"}[!l.fsync]
-	_, err := l.grown(ctx, fmt.Sprintf("%d members, %s", l.members, with), func(o *etcd.Options) { o.Fsync = !l.fsync })
+	_, err := l.grown(ctx, fmt.Sprintf("%s, %s", plural(l.members, "member"), with), func(o *etcd.Options) { o.Fsync = !l.fsync })
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -39,7 +40,9 @@ func handOverAxis(ctx context.Context, l *lab) (err error) {
 			metric{"requests", "requests per hand-over", report.Count, no},
 			metric{"watched", "watch messages per hand-over", report.Count, no},
 			clientCPU("hand-over", no), serverCPU("hand-over", no))
-		if !c.busy {
+		if c.busy {
+			l.rows(name, t, metric{"written", "writes elsewhere", report.PerSecond, no})
+		} else {
 			curves.add(float64(n), t)
 		}
 	}
@@ -67,8 +70,9 @@ func (l *lab) handOverBetween(ctx context.Context, n int, busy bool) (_ taken, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, observer.Close()) }()
+	var written atomic.Int64
 	if busy {
-		stop := background(ctx, func(ctx context.Context) error { return writeElsewhere(ctx, observer, 500) })
+		stop := background(ctx, func(ctx context.Context) error { return writeElsewhere(ctx, observer, 500, &written) })
 		defer func() { err = errors.Join(err, stop()) }()
 	}
 	p := probe{cluster, &counted}
@@ -77,7 +81,13 @@ func (l *lab) handOverBetween(ctx context.Context, n int, busy bool) (_ taken, e
 	if n > 100 {
 		rounds = min(rounds, 3) // each opens as many sessions
 	}
-	return l.turns(ctx, rounds, all, func(ctx context.Context, s subject, _ int) (_ reading, err error) {
+	return l.turns(ctx, rounds, all, func(ctx context.Context, s subject, _ int) (r reading, err error) {
+		before, begin := written.Load(), time.Now()
+		defer func() {
+			if r != nil {
+				r["written"] = float64(written.Load()-before) / time.Since(begin).Seconds()
+			}
+		}()
 		if s == floor {
 			return ring(ctx, p, clients, l.length/4, length)
 		}
@@ -131,7 +141,7 @@ func background(ctx context.Context, f func(ctx context.Context) error) (stop fu
 }
 
 // writeElsewhere writes so many keys a second, outside of all that is locked, until ctx ends.
-func writeElsewhere(ctx context.Context, client *clientv3.Client, perSecond int) error {
+func writeElsewhere(ctx context.Context, client *clientv3.Client, perSecond int, written *atomic.Int64) error {
 	ticker := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticker.Stop()
 	const writers = 8 // so that a slow write does not hold up the next
@@ -145,6 +155,7 @@ func writeElsewhere(ctx context.Context, client *clientv3.Client, perSecond int)
 			if _, err := client.Put(ctx, fmt.Sprintf("elsewhere/%d-%d", w, i%1000), "value"); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("write elsewhere: %w", err)
 			}
+			written.Add(1)
 		}
 	})
 }

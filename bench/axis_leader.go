@@ -38,19 +38,21 @@ func leaderAxis(ctx context.Context, l *lab) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, held.close(context.WithoutCancel(ctx))) }()
+	callers := make([]locker, len(pair))
+	defer func() { err = errors.Join(err, closeMany(ctx, callers)) }()
+	for i, s := range pair {
+		if callers[i], err = s.open(ctx, clients[i], newPrefix(), ttl); err != nil {
+			return err
+		}
+	}
 	locking, stop := context.WithCancel(ctx)
 	defer stop()
 	t := taken{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i, s := range pair {
-		k, err := s.open(ctx, clients[i], newPrefix(), ttl)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, k.close(context.WithoutCancel(ctx))) }()
 		wg.Go(func() {
-			stall, failed := lockThrough(locking, k)
+			stall, failed := lockThrough(locking, callers[i])
 			mu.Lock()
 			defer mu.Unlock()
 			t[s] = []reading{{"stall": stall.Seconds(), "failed": float64(failed)}}

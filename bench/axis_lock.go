@@ -33,7 +33,7 @@ func lockAxis(ctx context.Context, l *lab) (err error) {
 			return fmt.Errorf("%d goroutines: %w", workers, err)
 		}
 		curves.add(float64(workers), t)
-		l.rows(fmt.Sprintf("%d goroutines", workers), t, lockMetrics(workers)...)
+		l.rows(plural(workers, "goroutine"), t, lockMetrics(workers)...)
 	}
 	return errors.Join(
 		l.draw("lock-throughput", "Lock and unlock, distinct names: throughput", "goroutines", "locks a second", curves.of("rate", 1)),

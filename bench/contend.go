@@ -35,9 +35,7 @@ func (c contention) handOvers(ctx context.Context, warm, length time.Duration) (
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var handed []done // written by the holder
-	var number atomic.Int64
-	var unlocked time.Time
+	var turn baton
 	var stopped atomic.Bool
 	work := func(k locker) error {
 		for !stopped.Load() {
@@ -48,12 +46,8 @@ func (c contention) handOvers(ctx context.Context, warm, length time.Duration) (
 				}
 				return err
 			}
-			now := time.Now()
-			if !unlocked.IsZero() {
-				handed = append(handed, done{now, now.Sub(unlocked)})
-				number.Add(1)
-			}
-			unlocked = time.Now()
+			turn.begins(time.Now())
+			turn.ends(time.Now())
 			if err := unlock(ctx); err != nil {
 				return err
 			}
@@ -68,7 +62,7 @@ func (c contention) handOvers(ctx context.Context, warm, length time.Duration) (
 			}
 		})
 	}
-	s, err := c.opened(waiting, open, warm, length, &number)
+	s, err := c.opened(waiting, open, warm, length, &turn.number)
 	stopped.Store(true)
 	failed := context.Cause(waiting) // before it is cancelled for the end
 	cancel(nil)
@@ -76,7 +70,30 @@ func (c contention) handOvers(ctx context.Context, warm, length time.Duration) (
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	return s.reading(s.within([][]done{handed}))
+	return s.reading(s.within([][]done{turn.handed}))
+}
+
+// baton notes how long it takes from the end of one holder's turn to the beginning of the next one's.
+type baton struct {
+	mu     sync.Mutex // for the memory model only: turns exclude each other by what is measured
+	handed []done
+	ended  time.Time
+	number atomic.Int64 // of those handed over
+}
+
+func (t *baton) begins(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended.IsZero() {
+		t.handed = append(t.handed, done{now, now.Sub(t.ended)})
+		t.number.Add(1)
+	}
+}
+
+func (t *baton) ends(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = now
 }
 
 // opened measures from the moment at which everybody waits.

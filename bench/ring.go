@@ -29,12 +29,10 @@ func ring(ctx context.Context, p probe, clients []*clientv3.Client, warm, length
 			return nil, created.Err()
 		}
 	}
-	var handed []done // written by whose turn it is
-	var number atomic.Int64
-	var passed time.Time
+	var turn baton
 	var stopped atomic.Bool
 	pass := func(i int) error {
-		passed = time.Now()
+		turn.ends(time.Now())
 		_, err := clients[i].Put(ctx, key(i+1), "")
 		return err
 	}
@@ -45,8 +43,7 @@ func ring(ctx context.Context, p probe, clients []*clientv3.Client, warm, length
 				err := resp.Err()
 				now := time.Now()
 				if err == nil && len(resp.Events) > 0 {
-					handed = append(handed, done{now, now.Sub(passed)})
-					number.Add(1)
+					turn.begins(now)
 					err = pass(i)
 				}
 				if err != nil {
@@ -61,7 +58,7 @@ func ring(ctx context.Context, p probe, clients []*clientv3.Client, warm, length
 	if err := pass(len(clients) - 1); err != nil {
 		cancel(err)
 	}
-	s, err := p.measure(ctx, warm, length, &number)
+	s, err := p.measure(ctx, warm, length, &turn.number)
 	stopped.Store(true)
 	failed := context.Cause(ctx)
 	cancel(nil)
@@ -69,5 +66,5 @@ func ring(ctx context.Context, p probe, clients []*clientv3.Client, warm, length
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	return s.reading(s.within([][]done{handed}))
+	return s.reading(s.within([][]done{turn.handed}))
 }
