@@ -125,15 +125,23 @@ func TestClosedLoop_FailsWithTheFirstError(t *testing.T) {
 		}
 	}()
 	broken := errors.New("broken")
-	n := 0
-	_, err = probe{cluster: cluster}.closedLoop(t.Context(), 1, 0, time.Minute, func(context.Context, int) error {
-		if n++; n == 100 {
-			return broken
+	for name, tc := range map[string]struct {
+		good int           // operations before the one that fails
+		last time.Duration // which takes so long
+	}{
+		"while it is measured": {fewest / 2, 0},
+		"afterwards":           {2 * fewest, 300 * time.Millisecond},
+	} {
+		n := 0
+		_, err = probe{cluster: cluster}.closedLoop(t.Context(), 1, 0, 30*time.Millisecond, func(ctx context.Context, _ int) error {
+			if n++; n <= tc.good {
+				return pause(ctx, time.Millisecond)
+			}
+			return errors.Join(pause(ctx, tc.last), broken)
+		})
+		if !errors.Is(err, broken) {
+			t.Errorf("%s: got %v, want the operation's error", name, err)
 		}
-		return nil
-	})
-	if !errors.Is(err, broken) {
-		t.Errorf("got %v, want the operation's error", err)
 	}
 }
 
