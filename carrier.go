@@ -98,8 +98,7 @@ func (c *carrier) tryLocked() *pb.LeaseKeepAliveRequest {
 // received pairs an answer with the oldest unanswered send of its lease on this stream (R1).
 func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) {
 	k := c.keeper
-	if err := k.engine.mark.stream(answer.GetHeader()); err != nil {
-		k.engine.rolledBack()
+	if err := k.engine.streamed(answer.GetHeader()); err != nil {
 		return
 	}
 	id := clientv3.LeaseID(answer.GetID())

@@ -73,14 +73,11 @@ func (c *committer) fly(f *flight) {
 	if conn := c.engine.client.ActiveConnection(); conn.GetState() == connectivity.TransientFailure {
 		conn.ResetConnectBackoff() // after an outage grpc waits for seconds, up to two minutes; somebody waits for this
 	}
-	floor := c.engine.mark.floor()
-	sent := c.engine.clk.Now()
+	stamp, sent := c.engine.mark.stamp(), c.engine.clk.Now()
 	resp, err := c.transact(f.ctx, f.writes)
 	if err == nil {
 		c.observe(c.engine.clk.Now().Sub(sent))
-		if err = c.engine.mark.linearizable(resp.Header, floor); err != nil {
-			c.engine.rolledBack()
-		}
+		err = c.engine.linearizable(resp.Header, stamp)
 	}
 	c.land(f, resp, err)
 }

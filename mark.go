@@ -13,8 +13,11 @@ import (
 // (scenario: restore from a snapshot under live clients).
 //
 // Answers to concurrent requests overtake each other, so an answer is held against the mark as it stood when its
-// request was sent, never against the present one. Only answers that went through the leader count (Txn, Get): the
+// request was sent (its stamp), never against the present one. Only answers that went through the leader count (Txn, Get): the
 // headers of keepalives and watches carry the revision of the member asked, which may lag.
+//
+// A change is revealed once, and everything of before ends. What was under way then is answered by whichever cluster it met: it is
+// not believed, and it reveals nothing new, so that what was opened since does not end for a change of before.
 type mark struct {
 	mu sync.Mutex
 	// cluster is the id of the cluster whose answers are believed; 0 until the first answer.
@@ -25,54 +28,89 @@ type mark struct {
 	behind bool
 	// rumour is another cluster's id in an answer that set behind: its next answer reveals nothing new.
 	rumour uint64
+	// former is the cluster that was left for the present one. An answer of it on a stream may have been under way since; that it is
+	// back, only a linearizable answer shows.
+	former uint64
+	// changes counts what was revealed.
+	changes int
+}
+
+// A stamp is the mark as it stood when a request was sent.
+type stamp struct {
+	floor   int64 // what the answer must reach
+	behind  bool
+	changes int
+}
+
+func (m *mark) stamp() stamp {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return stamp{m.highest, m.behind, m.changes}
 }
 
 // floor is what the answer to a request sent now must reach.
-func (m *mark) floor() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.highest
-}
+func (m *mark) floor() int64 { return m.stamp().floor }
 
-// linearizable judges the header of a linearizable answer whose request was sent when the floor was floor. It
+// linearizable judges the header of a linearizable answer whose request was sent at sent. It
 // returns ErrRolledBack if the answer shows another cluster or an earlier time than was seen, and from then on until the
 // store has come to the highest revision ever seen: only then are the tokens to come larger than all those before.
-func (m *mark) linearizable(h *pb.ResponseHeader, floor int64) error {
+// revealed: nobody knew that before.
+func (m *mark) linearizable(h *pb.ResponseHeader, sent stamp) (revealed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cluster == 0 {
 		m.cluster = h.GetClusterId()
 	}
-	rev := h.GetRevision()
-	other := h.GetClusterId() != m.cluster && h.GetClusterId() != m.rumour
-	if revealed := other || rev < floor; revealed || m.behind {
-		// Even an answer above the mark ends the sessions of before if it is the one that reveals the change.
-		m.behind = rev < m.highest // at the mark, the next revision is above it
-		if !m.behind {
-			m.cluster, m.highest, m.rumour = h.GetClusterId(), rev, 0
-		}
-		if revealed || m.behind {
-			return ErrRolledBack
-		}
-		return nil
+	id, rev := h.GetClusterId(), h.GetRevision()
+	back := rev < sent.floor
+	switch {
+	case sent.changes != m.changes:
+		return false, ErrRolledBack // sent before the change was known: it tells of either side
+	case sent.behind && !m.behind && (id != m.cluster || back):
+		return false, ErrRolledBack // sent before the present cluster, or time, was accepted
 	}
-	m.highest = max(m.highest, rev)
-	return nil
+	revealed = back || id != m.cluster && id != m.rumour
+	if !revealed && !m.behind {
+		m.highest = max(m.highest, rev)
+		return false, nil
+	}
+	if revealed {
+		m.changes++
+	}
+	// At the mark, the next revision is above it. Even such an answer ends the sessions of before if it reveals the change.
+	if m.behind = rev < m.highest; m.behind {
+		if id != m.cluster {
+			m.rumour = id
+		}
+		return revealed, ErrRolledBack
+	}
+	if id != m.cluster {
+		m.former = m.cluster
+	}
+	m.cluster, m.highest, m.rumour = id, rev, 0
+	if revealed {
+		return true, ErrRolledBack
+	}
+	return false, nil
 }
 
 // stream judges the header of any other answer: it may lag, but it must come from the same cluster.
-func (m *mark) stream(h *pb.ResponseHeader) error {
+func (m *mark) stream(h *pb.ResponseHeader) (revealed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch m.cluster {
-	case h.GetClusterId():
-	case 0:
-		m.cluster = h.GetClusterId()
-	default:
-		m.behind, m.rumour = true, h.GetClusterId()
-		return ErrRolledBack
+	id := h.GetClusterId()
+	switch {
+	case m.cluster == 0:
+		m.cluster = id
+		return false, nil
+	case id == m.cluster:
+		return false, nil
+	case m.behind && id == m.rumour, !m.behind && id == m.former:
+		return false, ErrRolledBack
 	}
-	return nil
+	m.behind, m.rumour = true, id
+	m.changes++
+	return true, ErrRolledBack
 }
 
 // suspect reports whether new sessions and acquires must first see the store pass the mark.
@@ -80,4 +118,23 @@ func (m *mark) suspect() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.behind
+}
+
+// linearizable judges the header of a linearizable answer whose request was sent at sent, and ends every session if it reveals
+// that the cluster was replaced or went back in time.
+func (e *engine) linearizable(h *pb.ResponseHeader, sent stamp) error {
+	revealed, err := e.mark.linearizable(h, sent)
+	if revealed {
+		e.rolledBack()
+	}
+	return err
+}
+
+// streamed does the same for the header of any other answer.
+func (e *engine) streamed(h *pb.ResponseHeader) error {
+	revealed, err := e.mark.stream(h)
+	if revealed {
+		e.rolledBack()
+	}
+	return err
 }

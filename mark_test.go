@@ -75,11 +75,11 @@ func TestMark_JudgesAnswers(t *testing.T) {
 			[]heard{
 				{false, clusterA, 9, 0, ok, ok},
 				{false, clusterA, 3, 0, refused, suspect},
-				// It cannot be told from a cluster that has passed the mark; the next answer shows it again.
-				{false, clusterA, 12, 2, ok, ok},
-				{false, clusterA, 4, 0, refused, suspect},
-				{false, clusterA, 11, 0, refused, suspect},
-				{false, clusterA, 12, 0, ok, ok},
+				{false, clusterA, 12, 2, refused, suspect}, // not from a cluster that has passed the mark
+				{false, clusterA, 8, 0, refused, suspect},
+				{false, clusterA, 9, 0, ok, ok},
+				{false, clusterA, 13, 4, refused, ok}, // nor does it raise the mark
+				{false, clusterA, 9, 0, ok, ok},
 			},
 		},
 		{"replaced", []heard{{false, clusterA, 9, 0, ok, ok}, {false, clusterB, 2, 0, refused, suspect}, {false, clusterB, 3, 0, refused, suspect}}},
@@ -89,7 +89,22 @@ func TestMark_JudgesAnswers(t *testing.T) {
 		},
 		{
 			"replaced, until it has passed the mark",
-			[]heard{{false, clusterA, 9, 0, ok, ok}, {false, clusterB, 2, 0, refused, suspect}, {false, clusterB, 10, 0, refused, ok}, {false, clusterB, 10, 0, ok, ok}},
+			// It is one change, which was revealed by the first answer: what is opened at the third goes on.
+			[]heard{{false, clusterA, 9, 0, ok, ok}, {false, clusterB, 2, 0, refused, suspect}, {false, clusterB, 10, 0, ok, ok}, {false, clusterB, 10, 0, ok, ok}},
+		},
+		{
+			"replaced, and answers of before arrive late",
+			[]heard{
+				{false, clusterA, 9, 0, ok, ok},
+				{false, clusterB, 2, 0, refused, suspect},
+				{false, clusterB, 9, 0, ok, ok},
+				{false, clusterA, 9, 2, refused, ok}, // of the old cluster, sent before the change was known
+				{true, clusterA, 9, 0, refused, ok},
+				{false, clusterB, 3, 3, refused, ok}, // of the new one, sent while it was behind
+				{false, clusterB, 11, 4, ok, ok},     // the same, but it has come as far
+				{false, clusterB, 11, 0, ok, ok},
+				{false, clusterA, 10, 0, refused, suspect}, // the old one is back: a request of now shows it
+			},
 		},
 		{"a stream that lags", []heard{{false, clusterA, 9, 0, ok, ok}, {true, clusterA, 3, 0, ok, ok}, {false, clusterA, 9, 0, ok, ok}}},
 		{"a stream of another cluster", []heard{{false, clusterA, 9, 0, ok, ok}, {true, clusterB, 30, 0, refused, suspect}}},
@@ -102,23 +117,23 @@ func TestMark_JudgesAnswers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := &mark{}
-			floors := []int64{m.floor()}
+			stamps := []stamp{m.stamp()}
 			for i, a := range tc.answers {
 				var err error
 				if h := header(a.cluster, a.rev); a.stream {
-					err = m.stream(h)
+					_, err = m.stream(h)
 				} else {
-					err = m.linearizable(h, floors[i-a.asked])
+					_, err = m.linearizable(h, stamps[i-a.asked])
 				}
-				floors = append(floors, m.floor())
+				stamps = append(stamps, m.stamp())
 				if a.refused != errors.Is(err, ErrRolledBack) || (err != nil) != a.refused {
 					t.Fatalf("answer %d, %+v: %v", i, a, err)
 				}
 				if m.suspect() != a.suspect {
 					t.Fatalf("answer %d, %+v: suspect = %v", i, a, m.suspect())
 				}
-				if floors[i+1] < floors[i] {
-					t.Fatalf("answer %d, %+v: the mark fell from %d to %d", i, a, floors[i], floors[i+1])
+				if now, before := stamps[i+1].floor, stamps[i].floor; now < before {
+					t.Fatalf("answer %d, %+v: the mark fell from %d to %d", i, a, before, now)
 				}
 			}
 		})
@@ -135,16 +150,16 @@ func TestMark_BelievesConcurrentAnswersOfAHealthyCluster(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		wg.Go(func() {
 			for range 2000 {
-				floor := m.floor()
+				sent := m.stamp()
 				rev := store.Load()
 				if rng.IntN(2) == 0 {
 					rev = store.Add(1)
 				}
-				if err := m.linearizable(header(clusterA, rev), floor); err != nil {
-					t.Errorf("revision %d, sent at floor %d: %v", rev, floor, err)
+				if _, err := m.linearizable(header(clusterA, rev), sent); err != nil {
+					t.Errorf("revision %d, sent at %+v: %v", rev, sent, err)
 					return
 				}
-				if err := m.stream(header(clusterA, rng.Int64N(rev))); err != nil {
+				if _, err := m.stream(header(clusterA, rng.Int64N(rev))); err != nil {
 					t.Errorf("a stream that lags: %v", err)
 					return
 				}

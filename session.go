@@ -146,9 +146,8 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 			sent := e.clk.Now() // R1
 			resp, err := pb.NewLeaseClient(e.client.ActiveConnection()).LeaseGrant(attempts, &pb.LeaseGrantRequest{ID: id, TTL: int64(ttl / time.Second)})
 			err = clientv3.ContextError(attempts, err)
-			if err == nil && e.mark.stream(resp.GetHeader()) != nil {
-				e.rolledBack()
-				err = ErrRolledBack
+			if err == nil {
+				err = e.streamed(resp.GetHeader())
 			}
 			select {
 			case answers <- answer{resp, sent, err}:

@@ -84,7 +84,7 @@ func (t *grantTxn) commit() (*clientv3.TxnResponse, error) {
 		return nil, err // nothing is sent
 	}
 	e := g.place.session.engine
-	floor := e.mark.floor()
+	sent := e.mark.stamp()
 	resp, err := e.client.KV.Txn(t.ctx).If(g.Cmp()).Then(clientv3.OpTxn(t.cmps, t.then, t.els)).Commit()
 	switch {
 	case judge(err) == outcomeUnknown && e.client.Ctx().Err() != nil:
@@ -94,8 +94,7 @@ func (t *grantTxn) commit() (*clientv3.TxnResponse, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err := e.mark.linearizable(resp.Header, floor); err != nil {
-		e.rolledBack()
+	if err := e.linearizable(resp.Header, sent); err != nil {
 		return nil, err
 	}
 	if !resp.Succeeded {

@@ -115,8 +115,7 @@ func (s *watchStream) next(*watchLink) *pb.WatchRequest {
 
 func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 	w := s.watcher
-	if err := w.engine.mark.stream(answer.GetHeader()); err != nil {
-		w.engine.rolledBack()
+	if err := w.engine.streamed(answer.GetHeader()); err != nil {
 		return
 	}
 	w.mu.Lock()

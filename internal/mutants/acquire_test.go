@@ -140,20 +140,28 @@ var acquires = []mutant{
 		"Lock_AWaiterIsToldAtOnceThatItsOwnKeyOrLeaseHasGone",
 	},
 	{
-		"rollback", "a lower revision is believed", one("mark.go", "revealed := other || rev < floor;", "revealed := other;"),
+		"rollback", "a lower revision is believed", one("mark.go", "back := rev < sent.floor", "back := false"),
 		"Mark_JudgesAnswers|Cluster_ReplacedOrRolledBackEndsAllGrants",
 	},
 	{
-		"rollback", "another cluster's stream is believed", one("mark.go", "		m.behind, m.rumour = true, h.GetClusterId()\n		return ErrRolledBack\n", ""),
+		"rollback", "another cluster's stream is believed", one("mark.go", "	m.behind, m.rumour = true, id\n	m.changes++\n	return true, ErrRolledBack\n", "	return false, nil\n"),
 		"Mark_JudgesAnswers",
 	},
 	{
-		"rollback", "tokens are handed out before the store has come to the mark", one("mark.go", "		m.behind = rev < m.highest //", "		m.behind = false //"),
+		"rollback", "tokens are handed out before the store has come to the mark", one("mark.go", "if m.behind = rev < m.highest; m.behind", "if m.behind = false; m.behind"),
 		"Mark_JudgesAnswers",
 	},
 	{
-		"rollback", "an answer is held against the present mark, not that of its send", one("mark.go", "other || rev < floor;", "other || rev < m.highest;"),
+		"rollback", "an answer is held against the present mark, not that of its send", one("mark.go", "back := rev < sent.floor", "back := rev < m.highest"),
 		"Mark_JudgesAnswers|Mark_BelievesConcurrentAnswersOfAHealthyCluster",
+	},
+	{
+		"rollback", "an answer that was under way reveals the change again", one("mark.go", "case sent.changes != m.changes:", "case false:"),
+		"Mark_JudgesAnswers",
+	},
+	{
+		"rollback", "the first answer of a cluster that is behind is not remembered", one("mark.go", "m.rumour = id\n		}", "}"),
+		"Mark_JudgesAnswers",
 	},
 	{
 		"rollback", "the mark is forgotten with the last session", one("engine.go", "startEngine(client, &slot.mark, log)", "startEngine(client, &mark{}, log)"),
