@@ -24,7 +24,7 @@ func TestValid_DoesNotAllocate(t *testing.T) {
 		"Session.Valid":     func() { valid = valid && s.Valid() },
 		"Session.Remaining": func() { valid = valid && s.Remaining() > 0 },
 	} {
-		if n := testing.AllocsPerRun(100, check); n != 0 {
+		if n := allocations(check); n != 0 {
 			t.Errorf("%s: %v allocations", what, n)
 		}
 	}
@@ -32,9 +32,20 @@ func TestValid_DoesNotAllocate(t *testing.T) {
 		t.Error("the grant was lost meanwhile")
 	}
 	mustRelease(t, g)
-	if n := testing.AllocsPerRun(100, func() { valid = g.Valid() }); n != 0 {
+	if n := allocations(func() { valid = g.Valid() }); n != 0 {
 		t.Errorf("Grant.Valid after the release: %v allocations", n)
 	}
+}
+
+// allocations is how often f allocates. Those of the whole process are counted, so that whoever is scheduled meanwhile adds to it,
+// but not every time.
+func allocations(f func()) (least float64) {
+	for i := range 10 {
+		if n := testing.AllocsPerRun(100, f); i == 0 || n < least {
+			least = n
+		}
+	}
+	return least
 }
 
 func BenchmarkGrant_Valid(b *testing.B) {

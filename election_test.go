@@ -50,13 +50,14 @@ func (h *hall) campaign(e *leasehold.Election, value string) *leasehold.Leadersh
 type candidacy struct {
 	l   *leasehold.Leadership
 	err error
+	at  time.Time // not before Campaign has returned
 }
 
 func (h *hall) campaignAside(ctx context.Context, e *leasehold.Election, value string) <-chan candidacy {
 	done := make(chan candidacy, 1)
 	go func() {
 		l, err := e.Campaign(ctx, value)
-		done <- candidacy{l, err}
+		done <- candidacy{l, err, time.Now()}
 	}()
 	return done
 }

@@ -71,11 +71,11 @@ func TestElector_WorkReturnsBeforeTheSuccessorStarts(t *testing.T) {
 	if !w.l.Valid() || len(h.awaitLine("name", 2)) != 2 || len(b.works) > 0 {
 		t.Errorf("valid %v, %d successors while the work stops", w.l.Valid(), len(b.works))
 	}
+	hung := time.Now() // still
 	close(hang)
-	returned := time.Now()
 	next := b.leads()
-	if next.began.Before(returned) || next.l.Token() <= w.l.Token() {
-		t.Errorf("the successor began %v after the work returned, token %v after %v", next.began.Sub(returned), next.l.Token(), w.l.Token())
+	if next.began.Before(hung) || next.l.Token() <= w.l.Token() {
+		t.Errorf("the successor began %v before the work returned, token %v after %v", hung.Sub(next.began), next.l.Token(), w.l.Token())
 	}
 	a.shutDown()
 	if token := await(t, "OnStoppedLeading", a.stops); token != w.l.Token() {
@@ -282,11 +282,7 @@ func TestElector_SaysWhyItCannotStandAndStopsAtOnce(t *testing.T) {
 			if r.IsLeader() || r.Check(nil) != nil {
 				t.Errorf("leader %v, check %v", r.IsLeader(), r.Check(nil))
 			}
-			asked := time.Now()
-			r.shutDown()
-			if took := time.Since(asked); took > 10*time.Second {
-				t.Errorf("Run returned %v after its context had ended", took)
-			}
+			r.shutDown() // within a step; the bubbles say how soon
 		})
 	}
 }

@@ -197,8 +197,8 @@ func TestSession_AClusterThatComesBackFindsWaitersInOrder(t *testing.T) {
 	g, lost := mustLock(t, long, "long"), mustLock(t, short, "short")
 	var patient, told []<-chan result
 	for i := range waiters {
-		patient = append(patient, lockAside(within(t), long, "long"))
-		told = append(told, lockAside(within(t), short, "short"))
+		patient = append(patient, lockAside(t.Context(), long, "long")) // it takes longer than a step
+		told = append(told, lockAside(t.Context(), short, "short"))
 		if i%10 == 9 {
 			sc.awaitLine("long", i+2)
 			sc.awaitLine("short", i+2)
@@ -252,7 +252,7 @@ func TestSession_AClusterThatComesBackFindsWaitersInOrder(t *testing.T) {
 // Ten thousand locks through one Client. What is renewed are the leases, not the locks; and neither makes goroutines. It
 // runs alone, because it counts goroutines.
 func TestClient_TenThousandLocksAreAFewLeases(t *testing.T) {
-	const n, ttl = 10_000, 9 * time.Second
+	const n, ttl = 10_000, 15 * time.Second
 	sc := stage(t, leaseholdtest.Options{})
 	probe := newProbe()
 	c := sc.pool(probe.client(sc), ttl)
@@ -265,18 +265,18 @@ func TestClient_TenThousandLocksAreAFewLeases(t *testing.T) {
 	for _, g := range grants {
 		leases[g.Session()] = true
 	}
-	renewals := probe.allRenewed()
+	renewals, begin := probe.allRenewed(), time.Now()
 	time.Sleep(ttl / 3)
-	perPeriod := probe.allRenewed() - renewals
-	// Each period every lease is renewed once, a little early.
-	if most := 2*len(leases) + 2; len(leases) > 100 || perPeriod > most {
-		t.Errorf("%d leases, %d renewals per period", len(leases), perPeriod)
+	periods := int(time.Since(begin)/(ttl/3)) + 1 // a busy machine may wake us late
+	renewed := probe.allRenewed() - renewals
+	// Each period every lease is renewed once, a little early, and again if the answer takes long; ten thousand locks would be many
+	// more.
+	if most := 4 * periods * len(leases); len(leases) > 100 || renewed > most {
+		t.Errorf("%d leases, %d renewals in %d periods", len(leases), renewed, periods)
 	}
-	after := runtime.NumGoroutine()
-	t.Logf("%d leases, %d renewals per period, %d goroutines before and %d with all locks held", len(leases), perPeriod, before, after)
-	if after > before+200 { // of the streams, and of the server in this process; ten thousand would be many more
-		t.Errorf("%d goroutines more than with one lock", after-before)
-	}
+	t.Logf("%d leases, %d renewals in %d periods, %d goroutines before", len(leases), renewed, periods, before)
+	// Those of the streams, and of the server in this process, come and go; ten thousand would be many more.
+	leaseholdtest.Eventually(t, step, "there are hardly more goroutines than with one lock", func() bool { return runtime.NumGoroutine() <= before+200 })
 	for _, g := range append(grants, first) {
 		if !g.Valid() {
 			t.Fatalf("%s: %v", g.Name(), g.Err())
