@@ -177,33 +177,6 @@ func TestSession_RefusesEverythingAfterClose(t *testing.T) {
 	}
 }
 
-func TestCalls_WithAnEndedContextSendNothing(t *testing.T) {
-	t.Parallel()
-	sc := solo.scene(t)
-	probe := newProbe()
-	cl := probe.client(sc)
-	s, pool := sc.session(cl, time.Minute), sc.pool(cl, time.Minute)
-	mustRelease(t, mustLock(t, s, "name"))
-	before := probe.called()
-	for call, err := range map[string]error{
-		"Session.Lock":    second(s.Lock(ended(t), "name")),
-		"Session.TryLock": second(s.TryLock(ended(t), "name")),
-		"Session.Do":      s.Do(ended(t), "name", nothing),
-		"Client.Lock":     second(pool.Lock(ended(t), "name")),
-		"Client.TryLock":  second(pool.TryLock(ended(t), "name")),
-		"Client.Session":  second(pool.Session(ended(t))),
-		"NewSession":      second(leasehold.NewSession(ended(t), cl.Client, sc.config(0))),
-	} {
-		wantErr(t, call, err, context.Canceled)
-	}
-	after := probe.called()
-	for _, method := range []string{txnMethod, grantMethod} {
-		if after[method] != before[method] {
-			t.Errorf("%d calls of %s", after[method]-before[method], method)
-		}
-	}
-}
-
 func TestCalls_WithNothingToCallAreRefused(t *testing.T) {
 	t.Parallel()
 	sc := solo.scene(t)

@@ -236,27 +236,6 @@ func TestClose_AfterTheEtcdClientWasClosedSaysSo(t *testing.T) {
 	// The keys go with their leases, which run out.
 }
 
-func TestAbandon_SendsNothingAndTheLeaseRunsOut(t *testing.T) {
-	t.Parallel()
-	sc := solo.scene(t)
-	probe := newProbe()
-	s := sc.session(probe.client(sc), 3*time.Second)
-	g := mustLock(t, s, "name")
-	before := probe.allCalled()
-	s.Abandon()
-	wantEnded(t, g, leasehold.ErrClosed)
-	if !sc.exists(g.Key()) {
-		t.Error("the key went at once")
-	}
-	sc.NoKeysWithin(t, step, g.Key())
-	if after := probe.allCalled(); after != before {
-		t.Errorf("%d requests after the session was abandoned", after-before)
-	}
-	if err := s.Close(within(t)); err != nil {
-		t.Errorf("close: %v", err)
-	}
-}
-
 func TestDo_ReleasesWhateverBecomesOfTheFunction(t *testing.T) {
 	t.Parallel()
 	sc := solo.scene(t)

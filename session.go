@@ -86,6 +86,9 @@ func openSession(ctx context.Context, client *clientv3.Client, cfg Config) (*Ses
 
 // open grants a lease and starts its life.
 func (e *engine) open(ctx context.Context, cfg Config) (*Session, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx) // nothing is sent
+	}
 	if e.mark.suspect() {
 		// Only a linearizable answer above the mark shows that tokens will rise again.
 		if _, err := e.read(ctx, nil, clientv3.OpGet(cfg.Prefix, clientv3.WithCountOnly())); err != nil {
