@@ -76,8 +76,8 @@ func TestClient_PassesOptionsOn(t *testing.T) {
 		Configure: func(cfg *clientv3.Config) { cfg.MaxCallSendMsgSize = 1 << 10 },
 	})
 	must(t, <-putting(t, cl))
-	if calls != 1 {
-		t.Errorf("the interceptor saw %d calls, want 1", calls)
+	if calls == 0 { // more than one if the server was not ready for the first
+		t.Error("the interceptor saw no call")
 	}
 	if _, err := cl.Put(within(t, long), "key", string(make([]byte, 2<<10))); err == nil {
 		t.Error("a message above the configured size was sent")

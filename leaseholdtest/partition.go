@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	etcdserver "go.etcd.io/etcd/server/v3/etcdserver/errors"
 )
 
 // Pause freezes what goes in and out of the member: the bytes between it and all clients and members are held, in both
@@ -116,26 +118,32 @@ func (c *Cluster) RegainQuorum(ctx context.Context) (*Member, error) {
 	return c.WaitLeader(ctx)
 }
 
-// MoveLeader makes a member the leader, and waits until it is.
+// MoveLeader makes a member the leader, and waits until it is. If the leader changes meanwhile, the new one is asked.
 func (c *Cluster) MoveLeader(ctx context.Context, to *Member) error {
-	from, err := c.WaitLeader(ctx)
-	if err != nil {
-		return err
+	var last error
+	for {
+		from, err := c.WaitLeader(ctx)
+		if err != nil {
+			return errors.Join(err, last)
+		}
+		if from == to {
+			return nil
+		}
+		s := from.server.Load()
+		if s == nil {
+			return fmt.Errorf("leaseholdtest: move the leader from %s: %w", from, errStopped)
+		}
+		err = s.etcd.Server.MoveLeader(ctx, from.ID(), to.ID())
+		if err == nil {
+			err = waitUntil(ctx, func() bool { l := c.Leader(); return l != nil && l != from })
+		}
+		if err != nil {
+			last = fmt.Errorf("leaseholdtest: move the leader from %s to %s: %w", from, to, err)
+		}
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, etcdserver.ErrNotLeader) && !errors.Is(err, etcdserver.ErrTimeoutLeaderTransfer)) {
+			return last
+		}
 	}
-	if from == to {
-		return nil
-	}
-	s := from.server.Load()
-	if s == nil {
-		return fmt.Errorf("leaseholdtest: move the leader from %s: %w", from, errStopped)
-	}
-	if err := s.etcd.Server.MoveLeader(ctx, from.ID(), to.ID()); err != nil {
-		return fmt.Errorf("leaseholdtest: move the leader from %s to %s: %w", from, to, err)
-	}
-	if err := waitUntil(ctx, func() bool { return c.Leader() == to }); err != nil {
-		return fmt.Errorf("leaseholdtest: move the leader from %s to %s: %w", from, to, err)
-	}
-	return nil
 }
 
 func (c *Cluster) setCut(from, to *Member, cut bool) {

@@ -11,14 +11,17 @@ import (
 
 func TestIsolate_LeaderIsReplacedAndRejoins(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
-	old := leaderOf(t, c)
-	cut := c.ClientWith(t, leaseholdtest.ClientOptions{Members: []*leaseholdtest.Member{old}})
-	must(t, <-putting(t, cut))
-	isolated, err := c.IsolateLeader(within(t, long))
-	must(t, err)
-	if isolated != old || c.Leader() == old {
-		t.Errorf("%s was isolated and %s leads; want %s and another", isolated, c.Leader(), old)
+	clients := make(map[*leaseholdtest.Member]*leaseholdtest.Client)
+	for _, m := range c.Members() {
+		clients[m] = c.ClientWith(t, leaseholdtest.ClientOptions{Members: []*leaseholdtest.Member{m}})
+		must(t, <-putting(t, clients[m]))
 	}
+	old, err := c.IsolateLeader(within(t, long))
+	must(t, err)
+	if c.Leader() == old {
+		t.Errorf("%s was isolated and leads", old)
+	}
+	cut := clients[old]
 	leaseholdtest.Eventually(t, long, "the isolated member has stepped down", func() bool { return !old.Leads() })
 	// The client is connected, and gets answers that need no quorum only.
 	if _, err := cut.Status(within(t, long), cut.Endpoints()[0]); err != nil {
@@ -33,18 +36,26 @@ func TestIsolate_LeaderIsReplacedAndRejoins(t *testing.T) {
 // A follower forwards renewals to the leader in requests that do not name their sender. A cut must stop them too.
 func TestCut_StopsForwardedRenewals(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
-	leader, follower := leaderOf(t, c), followers(t, c)[0]
+	follower := followers(t, c)[0]
 	cl := c.ClientWith(t, leaseholdtest.ClientOptions{Members: []*leaseholdtest.Member{follower}})
 	lease, err := cl.Grant(within(t, long), 120)
 	must(t, err)
 	_, err = cl.KeepAliveOnce(within(t, long), lease.ID)
 	must(t, err)
-	c.CutOneWay(follower, leader)
+	for _, m := range c.Members() { // whoever leads
+		if m != follower {
+			c.CutOneWay(follower, m)
+		}
+	}
 	ctx := within(t, 3*short)
 	if _, err = cl.KeepAliveOnce(ctx, lease.ID); err == nil || ctx.Err() == nil {
 		t.Errorf("a renewal through a cut: %v, want no answer", err)
 	}
-	c.Mend(follower, leader)
+	for _, m := range c.Members() {
+		if m != follower {
+			c.Mend(follower, m)
+		}
+	}
 	_, err = cl.KeepAliveOnce(within(t, long), lease.ID)
 	must(t, err)
 }
@@ -105,10 +116,11 @@ func TestLoseQuorum_ClusterOfOneRefuses(t *testing.T) {
 func TestMoveLeader_MakesTheChosenMemberLead(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
 	for _, m := range c.Members() {
-		must(t, c.MoveLeader(within(t, long), m))
-		if got := leaderOf(t, c); got != m {
-			t.Errorf("%s leads, want %s", got, m)
-		}
+		// A member that gets too little of a busy machine may lose the office again at once.
+		leaseholdtest.Eventually(t, long, m.Name()+" leads", func() bool {
+			must(t, c.MoveLeader(within(t, long), m))
+			return c.Leader() == m
+		})
 	}
 }
 
@@ -140,13 +152,15 @@ func TestPeerLink_EveryPairHasItsOwn(t *testing.T) {
 
 func TestPeerLink_DelaysTheCommit(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
-	leader := leaderOf(t, c)
 	cl := c.Client(t)
 	must(t, <-putting(t, cl))
 	const delay = 100 * time.Millisecond
-	for _, m := range followers(t, c) {
-		c.PeerLink(m, leader).Delay(leaseholdtest.Both, delay, 0)
-		c.PeerLink(leader, m).Delay(leaseholdtest.Both, delay, 0)
+	for _, from := range c.Members() { // whoever leads
+		for _, to := range c.Members() {
+			if from != to {
+				c.PeerLink(from, to).Delay(leaseholdtest.Both, delay, 0)
+			}
+		}
 	}
 	begin := time.Now()
 	must(t, <-putting(t, cl))

@@ -38,7 +38,7 @@ func TestPlay_DoesWhatTheScheduleSays(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{})
 	cl := c.Client(t)
 	must(t, <-putting(t, cl))
-	s, err := leaseholdtest.ParseSchedule("0s hold c0 m0 down; 400ms heal c0 m0; 500ms kill m0; 600ms restart m0")
+	s, err := leaseholdtest.ParseSchedule("0s hold c0 m0 down; 2s heal c0 m0; 2100ms kill m0; 2200ms restart m0")
 	must(t, err)
 	begin := time.Now()
 	played := make(chan error, 1)
@@ -46,12 +46,12 @@ func TestPlay_DoesWhatTheScheduleSays(t *testing.T) {
 	go func() { played <- c.Play(ctx, s, cl) }()
 	leaseholdtest.Eventually(t, long, "the answers are held", func() bool { return cl.Links()[0].Fault(leaseholdtest.Down).Hold })
 	leaseholdtest.Eventually(t, long, "the answers are released", func() bool { return !cl.Links()[0].Fault(leaseholdtest.Down).Hold })
-	if took := time.Since(begin); took < 350*time.Millisecond {
-		t.Errorf("the hold ended after %v, want 400ms", took)
+	if took := time.Since(begin); took < 2*time.Second {
+		t.Errorf("the hold ended after %v, want 2s", took)
 	}
 	must(t, <-played)
-	if took := time.Since(begin); took < 600*time.Millisecond {
-		t.Errorf("played in %v, want 600ms", took)
+	if took := time.Since(begin); took < 2200*time.Millisecond {
+		t.Errorf("played in %v, want 2.2s", took)
 	}
 	if n := cl.Links()[0].Stats().Accepted; n < 1 {
 		t.Errorf("%d connections", n)
