@@ -4,6 +4,7 @@ package board
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +13,11 @@ import (
 
 	"example.com/leasehold"
 	"example.com/leasehold/leaseholdtest"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,7 +58,7 @@ func want(t *testing.T, news <-chan Change, all ...string) {
 			if c.brief() != w {
 				t.Fatalf("news %q, want %q", c.brief(), w)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("no news, want %q", w)
 		}
 	}
@@ -62,9 +66,26 @@ func want(t *testing.T, news <-chan Change, all ...string) {
 
 func put(t *testing.T, etcd *clientv3.Client, key, value string) {
 	t.Helper()
-	if _, err := etcd.Put(t.Context(), key, value); err != nil {
-		t.Fatal(err)
-	}
+	retried(t, func() error {
+		_, err := etcd.Put(t.Context(), key, value)
+		return err
+	})
+}
+
+// retried calls f until the server is there to answer: just started again, or its connection, it may not be.
+func retried(t *testing.T, f func() error) {
+	t.Helper()
+	leaseholdtest.Eventually(t, time.Minute, "the server answers", func() bool {
+		err := f()
+		code := status.Code(err)
+		if told, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+			code = told.Code()
+		}
+		if err != nil && code != codes.Unavailable {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 func del(t *testing.T, etcd *clientv3.Client, key string) {
@@ -110,11 +131,8 @@ func TestFollow_SurvivesOutageAndCompaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(t, etcd, "leasehold/b/1-1", "x")
-		resp, err := etcd.Delete(t.Context(), "leasehold/b/1-1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := etcd.Compact(t.Context(), resp.Header.Revision); err != nil {
+		del(t, etcd, "leasehold/b/1-1")
+		if _, err := c.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -59,14 +59,20 @@ func handOver(t *testing.T, c *leaseholdtest.Cluster, name, way string) time.Dur
 	case "killed":
 		err = holder.Process.Kill()
 	case "guardian killed":
-		err = syscall.Kill(guardianOf(t, holder.Process.Pid), syscall.SIGKILL)
+		err = killGuardianOf(holder.Process.Pid)
 	case "cut off":
 		links.Blackhole(leaseholdtest.Both)
 	case "cut off one way":
 		links.Blackhole(leaseholdtest.Down)
 	}
 	if err != nil {
-		t.Fatal(err)
+		// On a machine that is busy beyond measure it may have lost its leasehold by itself: that is as good a way.
+		select {
+		case <-holder.ended():
+			t.Logf("it ended before: %v: %s", err, &holder.err)
+		case <-time.After(time.Minute):
+			t.Fatal(err)
+		}
 	}
 	waiter := writing(t, next, func() *process {
 		return command(t, "run", name, "--ttl", "1s", "--", os.Args[0], stamperArg, next)
@@ -108,18 +114,16 @@ func writing(t *testing.T, path string, make func() *process) *process {
 	return nil
 }
 
-// guardianOf returns the only child of a leasehold.
-func guardianOf(t *testing.T, pid int) int {
-	t.Helper()
+// killGuardianOf kills the only child of a leasehold.
+func killGuardianOf(pid int) error {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
 		var child int
 		if text, err := os.ReadFile(task); err == nil {
 			if _, err := fmt.Sscan(string(text), &child); err == nil {
-				return child
+				return syscall.Kill(child, syscall.SIGKILL)
 			}
 		}
 	}
-	t.Fatalf("process %d has no child", pid)
-	return 0
+	return fmt.Errorf("process %d has no child", pid)
 }

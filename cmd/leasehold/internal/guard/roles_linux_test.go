@@ -108,6 +108,12 @@ func start(t *testing.T, c timed) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
+	end(t, r)
+	return r
+}
+
+// end ends r with the test if it still runs then.
+func end(t *testing.T, r *Run) {
 	t.Cleanup(func() {
 		r.Kill()
 		<-r.Done()
@@ -115,7 +121,19 @@ func start(t *testing.T, c timed) *Run {
 			t.Errorf("processes are left: %v", left)
 		}
 	})
-	return r
+}
+
+// withinTerm runs try with a term in which a command starts and does what it should even on this machine: twice as long each
+// time that try reports that it was too short.
+func withinTerm(t *testing.T, try func(term time.Duration) bool) {
+	t.Helper()
+	for term := 3 * time.Second; term < 2*time.Minute; term *= 2 {
+		if try(term) {
+			return
+		}
+		t.Logf("%v was too short", term)
+	}
+	t.Error("no command has come so far")
 }
 
 func sh(deadline machineclock.Instant, script string) timed {
@@ -126,20 +144,28 @@ func await(t *testing.T, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("still not gone")
 	}
 }
 
+// patience bounds what is bound to happen: far more than any machine needs.
+const patience = 3 * time.Minute
+
 // stamps waits for the stamper's first line.
 func stamps(t *testing.T, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if written(path) {
 			return
 		}
 	}
 	t.Fatalf("nothing is written to %s", path)
+}
+
+func written(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0
 }
 
 // lastStamp returns the last whole line's instant.
@@ -160,7 +186,7 @@ func lastStamp(t *testing.T, path string) machineclock.Instant {
 }
 
 // parent runs playParent with the given term and command, and returns it with the pid of the command and of the guardian and the
-// deadline.
+// deadline. p is nil if the term was too short to start the command.
 func parent(t *testing.T, term time.Duration, args ...string) (p *exec.Cmd, out *bufio.Reader, pid, guardian int, deadline machineclock.Instant) {
 	t.Helper()
 	p = exec.Command(os.Args[0], args...)
@@ -180,6 +206,9 @@ func parent(t *testing.T, term time.Duration, args ...string) (p *exec.Cmd, out 
 	})
 	out = bufio.NewReader(pipe)
 	line, _ := out.ReadString('\n')
+	if strings.Contains(line, ErrTooLate.Error()) {
+		return nil, nil, 0, 0, 0
+	}
 	if _, err := fmt.Sscan(line, &pid, &guardian, &deadline); err != nil {
 		t.Fatalf("the parent said %q", line)
 	}
@@ -192,7 +221,7 @@ func gone(t *testing.T, fds ...int) {
 	for _, fd := range fds {
 		n, err := 0, error(unix.EINTR)
 		for errors.Is(err, unix.EINTR) {
-			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 30_000)
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
 		}
 		if n != 1 || err != nil {
 			t.Fatalf("still alive (%v)", err)
@@ -213,18 +242,29 @@ func pidfd(t *testing.T, pid int) int {
 // writer waits for the stamper below any shells to write, and returns its pidfd, found by its open file.
 func writer(t *testing.T, path string) int {
 	t.Helper()
-	stamps(t, path)
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	fd, found := findWriter(t, path, machineclock.Now().Add(patience))
+	if !found {
+		t.Fatalf("nobody has %s open", path)
+	}
+	return fd
+}
+
+// findWriter is writer until a deadline.
+func findWriter(t *testing.T, path string, deadline machineclock.Instant) (fd int, found bool) {
+	t.Helper()
+	for machineclock.Now() < deadline {
 		links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 		for _, link := range links {
-			if target, err := os.Readlink(link); err == nil && target == path {
+			if target, err := os.Readlink(link); err == nil && target == path && written(path) {
 				pid, _ := strconv.Atoi(strings.Split(link, "/")[2])
-				return pidfd(t, pid)
+				if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+					t.Cleanup(func() { unix.Close(fd) })
+					return fd, true
+				}
 			}
 		}
 	}
-	t.Fatal("nobody has the file open")
-	return 0
+	return 0, false
 }
 
 // readState returns the letter of the process's state.

@@ -36,10 +36,11 @@ type hold struct {
 	expiry time.Time
 	err    error
 	done   chan struct{}
+	asked  chan struct{} // holds one once Remaining was called
 }
 
 func holdFor(d time.Duration) *hold {
-	return &hold{expiry: time.Now().Add(d), done: make(chan struct{})}
+	return &hold{expiry: time.Now().Add(d), done: make(chan struct{}), asked: make(chan struct{}, 1)}
 }
 
 func (h *hold) Done() <-chan struct{} { return h.done }
@@ -53,6 +54,12 @@ func (h *hold) Err() error {
 func (h *hold) Remaining() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer func() {
+		select {
+		case h.asked <- struct{}{}:
+		default:
+		}
+	}()
 	if h.err != nil {
 		return 0
 	}
@@ -113,8 +120,10 @@ func TestRun_LossLeavesNoTimeForAGentleEnd(t *testing.T) {
 }
 
 func TestRun_NoRenewalMeansLost(t *testing.T) {
-	h := holdFor(1500 * time.Millisecond)
-	out, err := Run(h, options(t, `trap 'exit 0' TERM; while :; do sleep 0.01; done`))
+	h := holdFor(62 * time.Second)
+	o := options(t, `trap 'exit 0' TERM; while :; do sleep 0.01; done`)
+	o.Command.Grace = time.Minute // time for a busy machine
+	out, err := Run(h, o)
 	if err != nil || out.Reason != Lost || !errors.Is(out.Err, errNotRenewed) {
 		t.Errorf("%+v, %v: success although the command was stopped", out, err)
 	}
@@ -124,7 +133,7 @@ func TestRun_NoRenewalMeansLost(t *testing.T) {
 }
 
 func TestRun_RenewalsKeepTheCommandAlive(t *testing.T) {
-	h := holdFor(time.Second)
+	h := holdFor(3 * time.Second)
 	renewing := time.NewTicker(100 * time.Millisecond)
 	defer renewing.Stop()
 	stop := make(chan struct{})
@@ -133,25 +142,27 @@ func TestRun_RenewalsKeepTheCommandAlive(t *testing.T) {
 		for {
 			select {
 			case <-renewing.C:
-				h.renew(time.Second)
+				h.renew(time.Minute)
 			case <-stop:
 				return
 			}
 		}
 	}()
-	out, err := Run(h, options(t, "sleep 2; exit 6"))
+	out, err := Run(h, options(t, "sleep 4; exit 6"))
 	if err != nil || out.Reason != Ended || out.Code != 6 {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
 
 func TestRun_WaitsForARenewalBeforeItBegins(t *testing.T) {
-	h := holdFor(400 * time.Millisecond) // margin and grace alone are 300 ms
+	h := holdFor(time.Minute)
+	o := options(t, "exit 2")
+	o.Command.Grace = time.Minute // more than is left
 	go func() {
-		time.Sleep(50 * time.Millisecond)
+		<-h.asked
 		h.renew(time.Hour)
 	}()
-	out, err := Run(h, options(t, "exit 2"))
+	out, err := Run(h, o)
 	if err != nil || out.Reason != Ended || out.Code != 2 {
 		t.Errorf("%+v, %v", out, err)
 	}
