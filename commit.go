@@ -178,13 +178,6 @@ func (c *committer) outcome(w *write) (settled, put bool) {
 	return w.out == 0 && !w.doubt, w.put
 }
 
-// repeated reports whether w was sent more than once.
-func (c *committer) repeated(w *write) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return w.tries > 1
-}
-
 // close answers everything with errClientClosed and sends nothing more.
 func (c *committer) close() {
 	c.mu.Lock()

@@ -149,9 +149,6 @@ func TestCommitter_SendsAgainWhatIsOverdueAndTheFirstAnswerCounts(t *testing.T) 
 		d.wantFlights("a")
 		time.Sleep(time.Nanosecond)
 		d.wantFlights("a | a")
-		if !d.c.repeated(w) {
-			d.Error("not known to be repeated")
-		}
 		d.wantOutcome(w, false, false)
 		d.answer(1, 5)
 		d.wantAnswer("a", 5)

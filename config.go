@@ -4,11 +4,11 @@ package leasehold
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -82,7 +82,7 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 func (c Config) validate() error {
-	var problems []error
+	var problems problems
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if c.TTL < minTTL || c.TTL > maxTTL {
 		bad("TTL %v: want %v to %v", c.TTL, minTTL, maxTTL)
@@ -105,8 +105,24 @@ func (c Config) validate() error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrInvalidConfig, errors.Join(problems...))
+	return fmt.Errorf("%w: %w", ErrInvalidConfig, problems)
 }
+
+// problems are what is wrong with a config, in one line, so that a log shows all of it.
+type problems []error
+
+func (p problems) Error() string {
+	var text strings.Builder
+	for i, err := range p {
+		if i > 0 {
+			text.WriteString("; ")
+		}
+		text.WriteString(err.Error())
+	}
+	return text.String()
+}
+
+func (p problems) Unwrap() []error { return p }
 
 func defaultHolder() string {
 	host, err := os.Hostname()

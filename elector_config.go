@@ -5,7 +5,6 @@ package leasehold
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -93,7 +92,7 @@ func maxGrace(client Config) time.Duration {
 }
 
 func (c ElectorConfig) validate(client Config) error {
-	var problems []error
+	var problems problems
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if err := checkName(c.Name); err != nil {
 		bad("Name: %w", err)
@@ -127,5 +126,5 @@ func (c ElectorConfig) validate(client Config) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrInvalidConfig, errors.Join(problems...))
+	return fmt.Errorf("%w: %w", ErrInvalidConfig, problems)
 }

@@ -69,18 +69,21 @@ func (e *LockedError) Error() string {
 // Is reports whether target is [ErrLocked].
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// StaleTokenError says that a token was refused because a resource has seen a higher one. It matches
-// [ErrStaleToken].
+// StaleTokenError says that a token was refused because a resource has seen a higher one, or because it is not positive and so
+// belongs to no grant. It matches [ErrStaleToken].
 type StaleTokenError struct {
 	// Resource names what was written to.
 	Resource string
 	// Token is the token that was refused.
 	Token Token
-	// Highest is the highest token that the resource has accepted.
+	// Highest is the highest token that the resource has accepted, 0 if none.
 	Highest Token
 }
 
 func (e *StaleTokenError) Error() string {
+	if e.Token <= 0 {
+		return fmt.Sprintf("leasehold: token %s for resource %q: want a grant's, 1 or more", e.Token, e.Resource)
+	}
 	return fmt.Sprintf("leasehold: stale token %s for resource %q, which has seen %s", e.Token, e.Resource, e.Highest)
 }
 

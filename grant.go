@@ -135,9 +135,14 @@ func (g *Grant) Cmp() clientv3.Cmp {
 
 // Release gives the grant back. The local validity ends first (R6), then the key is deleted, which costs one round trip.
 //
-// nil: the grant was held until now, and its key is known to be gone. A grant that was lost before: its key is cleaned up
-// in the background, and the reason of the loss is returned. ctx ended first: its error; the deletion goes on in the
-// background until the key is known to be gone or the session has ended. Called again: [ErrReleased].
+// nil: the grant was held until now, and its key is known to be gone, by our own doing as far as can be known. A grant that was
+// lost before: its key is cleaned up in the background, and the reason of the loss is returned. ctx ended first: its error; the
+// deletion goes on in the background until the key is known to be gone or the session has ended. Called again: [ErrReleased].
+//
+// Whose doing it was is known from the answer that found the key, and whenever the request was sent once: then a key that
+// was gone already is [ErrRevoked]. If the request was repeated because an answer was late or lost, a repetition that finds
+// nothing cannot tell an earlier one of ours from somebody else's deletion in the same moment, and Release returns nil. A proxy on
+// the way that repeats requests by itself, which etcd's client does not, can make it return ErrRevoked for a grant that was held.
 func (g *Grant) Release(ctx context.Context) error {
 	if err := g.release(ctx); err != nil {
 		return fmt.Errorf("leasehold: release %q: %w", g.place.name, err)
@@ -184,8 +189,10 @@ func (p *place) deleteNow(ctx context.Context) error {
 			answers <- answer{err: err}
 			return
 		}
-		// Not found although nobody said so: deleted by an earlier attempt of this very write, or by somebody else.
-		answers <- answer{held: resp.Succeeded || e.writes.repeated(w)}
+		// Not found although nobody said so: somebody else has deleted it, or an attempt of this very write whose outcome is not
+		// known. In doubt it was our own: somebody else's deletion is told by the watch, and to be so late is rare.
+		sure, _ := e.writes.outcome(w)
+		answers <- answer{held: resp.Succeeded || !sure}
 	}
 	e.writes.submit(w)
 	select {
