@@ -200,9 +200,12 @@ func (c *Client) dropDeadLocked() {
 		if !s.ended() { // without a look at the clock for each of them
 			return false
 		}
-		if s.clk.Now().Sub(s.opened) < 2*s.granted {
+		switch {
+		case s.borrowed, errors.Is(s.reason(), ErrClosed):
+			// Of an elector, which backs off by itself, or closed by whoever had it.
+		case s.clk.Now().Sub(s.opened) < 2*s.granted:
 			c.young++
-		} else {
+		default:
 			c.young = 0
 		}
 		return true

@@ -148,3 +148,16 @@ func TestNew_RefusesABadConfigAndANilClient(t *testing.T) {
 		t.Errorf("NewSession without a client: %v", err)
 	}
 }
+
+// A log shows the first line of an error; all problems are in it, each with its value and its rule.
+func TestConfig_ProblemsAreOneLine(t *testing.T) {
+	_, err := (Config{TTL: time.Hour, DriftBound: 1, Margin: -1}).withDefaults()
+	const want = "leasehold: invalid config: TTL 1h0m0s: want 1s to 5m0s; DriftBound 1: want 1e-06 to 0.1; Margin -1ns: want 1ns to half the TTL, 30m0s"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	_, err = ElectorConfig{}.withDefaults(Config{TTL: time.Minute, Margin: time.Second, DriftBound: 1e-3})
+	if !errors.Is(err, ErrInvalidName) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "; OnStartedLeading is nil") {
+		t.Errorf("%v", err)
+	}
+}

@@ -38,7 +38,7 @@ import (
 //
 // Goroutines: Run is the caller's, and the work and OnStoppedLeading run in it, so that their panics are the caller's
 // too. Besides, while Run runs: one observes the line, one calls OnNewLeader, and while a leadership lasts, one watches
-// over it (reign.run). Run waits for all of them, except in a panic. No lock is held while one of the caller's functions runs.
+// over it. Run waits for all of them, except in a panic. No lock is held while one of the caller's functions runs.
 //
 // All methods are safe for concurrent use.
 type Elector struct {
@@ -276,6 +276,10 @@ func (e *Elector) giveBack(l *Leadership) error {
 
 // IsLeader reports whether this replica leads: the work runs, its context is alive and the local expiry lies ahead at
 // this moment. It takes no lock and never blocks.
+//
+// It is what this replica believes, and [Elector.Leader] what it has heard of the line; they come by different ways and can differ for
+// a moment. If an operator deletes the leader's key, Leader may say that nobody leads a round trip or so before IsLeader turns false
+// (up to two seconds in the first second of a leadership), or the other way round. Neither makes a write safe: send the token along.
 func (e *Elector) IsLeader() bool {
 	r := e.reign.Load()
 	return r != nil && r.ctx.Err() == nil
@@ -293,7 +297,11 @@ func (e *Elector) Leadership() *Leadership {
 // back to an earlier leader. It can be behind; what counts at a leader is [Leadership.Valid], and elsewhere the token.
 func (e *Elector) Leader() Leader { return e.news.leader() }
 
-// Err returns nil while this replica leads or has a candidate in line, and otherwise what has kept it from that last.
+// Err tells whether this replica takes part in the election: nil while it leads or has a candidate in line, as well as before the first
+// attempt has ended, and otherwise why not, which is the error of the last attempt or the reason for which the last leadership was lost.
+// It matches [ErrExpired], [ErrRevoked], [ErrRolledBack] or [ErrClosed], wraps etcd's own error, or [context.DeadlineExceeded] if etcd
+// did not answer within a term. A failure is shown until the next attempt succeeds. It does not say whether this replica leads: see
+// [Elector.IsLeader].
 func (e *Elector) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -331,6 +339,7 @@ func (c *Client) adopt(s *Session) error {
 		return errClosedClient
 	}
 	s.load.Add(perLease)
+	s.borrowed = true
 	c.sessions = append(c.sessions, s)
 	return nil
 }

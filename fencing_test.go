@@ -131,3 +131,14 @@ func TestFence_NeverGoesBackUnderConcurrentWriters(t *testing.T) {
 		}
 	}
 }
+
+// A token that no grant has is no stale one: the message names the value and the rule.
+func TestFence_SaysWhatIsWrongWithATokenOfNoGrant(t *testing.T) {
+	var f Fence
+	for _, token := range []Token{0, -3} {
+		err := f.Check("r", token)
+		if !errors.Is(err, ErrStaleToken) || !strings.Contains(err.Error(), token.String()+" for resource") || !strings.Contains(err.Error(), "1 or more") {
+			t.Errorf("token %d: %v", token, err)
+		}
+	}
+}

@@ -35,9 +35,11 @@ type janitor struct {
 
 	mu      sync.Mutex
 	missing []*search
-	// orders are leases to be revoked; revokers is how many goroutines work on them.
+	// orders are leases to be revoked; revokers is how many goroutines work on them. Those that wait for an order to fall due
+	// look again when they are told that the orders have changed.
 	orders   []order
 	revokers int
+	changed  chan struct{} // holds one
 }
 
 const revokers = 8
@@ -58,7 +60,7 @@ type order struct {
 }
 
 func newJanitor(e *engine) *janitor {
-	return &janitor{engine: e, wake: make(chan struct{}, 1)}
+	return &janitor{engine: e, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 }
 
 // search begins to look for the key of a place that has been left.
@@ -171,28 +173,65 @@ func (e *engine) revokeSoon(lease clientv3.LeaseID, after, within time.Duration)
 	}
 	from := e.clk.Now().Add(after)
 	j.orders = append(j.orders, order{lease, from, from.Add(within)})
+	j.ordersChanged()
+}
+
+func (j *janitor) ordersChanged() {
+	select {
+	case j.changed <- struct{}{}:
+	default:
+	}
 }
 
 // revoke works on orders until there are none.
 func (j *janitor) revoke() {
+	e := j.engine
 	for {
-		j.mu.Lock()
-		if len(j.orders) == 0 {
-			j.revokers--
-			j.mu.Unlock()
+		o, early, ok := j.order()
+		if !ok {
 			return
 		}
-		o := j.orders[0]
-		j.orders = j.orders[1:]
-		j.mu.Unlock()
-		if early := o.from.Sub(j.engine.clk.Now()); early > 0 {
-			_ = waitFor(j.engine.ctx, early) // those lost together are due together
+		if early > 0 {
+			timer := time.NewTimer(early)
+			select {
+			case <-timer.C:
+			case <-j.changed: // perhaps one that is due
+			case <-e.ctx.Done():
+			}
+			timer.Stop()
+			continue
 		}
-		if left := o.until.Sub(j.engine.clk.Now()); left > 0 {
-			_ = j.engine.revoke(j.engine.ctx, o.lease, left) // it runs out by itself
+		if left := o.until.Sub(e.clk.Now()); left > 0 {
+			_ = e.revoke(e.ctx, o.lease, left) // it runs out by itself
 		}
-		j.engine.leave()
+		e.leave()
 	}
+}
+
+// order takes the order that has been due for longest, or tells how early it is for the first. Not ok: there is none, and the
+// caller is a revoker no more.
+func (j *janitor) order() (o order, early time.Duration, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.orders) == 0 {
+		j.revokers--
+		return order{}, 0, false
+	}
+	first := 0
+	for i, o := range j.orders {
+		if o.from < j.orders[first].from {
+			first = i
+		}
+	}
+	o = j.orders[first]
+	if early := o.from.Sub(j.engine.clk.Now()); early > 0 && j.engine.ctx.Err() == nil {
+		return o, early, true
+	}
+	j.orders = slices.Delete(j.orders, first, first+1)
+	if len(j.orders) > 0 {
+		j.ordersChanged() // another one waits for the next
+	}
+	return o, 0, true
 }
 
 // revoke revokes a lease, trying for at most within. A lease that is gone is no error.

@@ -21,12 +21,12 @@ func TestRelease_TellsAForeignDeletionWheneverItCanBeKnown(t *testing.T) {
 		foreign bool          // an operator has deleted the key
 		want    error
 	}{
-		"held":                                      {etcdfake.Delay(0), false, nil},
-		"held, and the answer is lost":              {etcdfake.KeepAnswer(), false, nil},
-		"held, and the request is lost":             {etcdfake.LoseRequest(), false, nil},
-		"deleted by an operator":                    {etcdfake.Delay(0), true, ErrRevoked},
-		"deleted by an operator, one try unknown":   {etcdfake.LoseRequest(), true, nil}, // it could have been ours
-		"repeated by a proxy, as its documentation": {etcdfake.Repeat(2), false, ErrRevoked},
+		"held":                                    {etcdfake.Delay(0), false, nil},
+		"held, and the answer is lost":            {etcdfake.KeepAnswer(), false, nil},
+		"held, and the request is lost":           {etcdfake.LoseRequest(), false, nil},
+		"deleted by an operator":                  {etcdfake.Delay(0), true, ErrRevoked},
+		"deleted by an operator, one try unknown": {etcdfake.LoseRequest(), true, nil}, // it could have been ours
+		"repeated by a proxy, as documented":      {etcdfake.Repeat(2), false, ErrRevoked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, etcdfake.Options{}, func(r *rig) {

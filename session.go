@@ -43,6 +43,7 @@ type Session struct {
 	strays    latch        // deletions of keys that may not go with the lease
 	opened    clock.Instant
 	lent      atomic.Bool            // the pool has handed it out: it does not close it when it is empty
+	borrowed  bool                   // an elector's, of which the pool knows for its Close only; guarded by the pool's mu
 	pool      atomic.Pointer[Client] // told when load has fallen to zero; nil: none
 
 	// The end by Close or Abandon, whichever comes first.
