@@ -62,6 +62,7 @@ type LockedError struct {
 	Token Token
 }
 
+// Error names the name, its holder and the holder's token.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("leasehold: %q is locked by %q with token %s", e.Name, e.Holder, e.Token)
 }
@@ -80,6 +81,7 @@ type StaleTokenError struct {
 	Highest Token
 }
 
+// Error names the token, the resource and what it has seen.
 func (e *StaleTokenError) Error() string {
 	if e.Token <= 0 {
 		return fmt.Sprintf("leasehold: token %s for resource %q: want a grant's, 1 or more", e.Token, e.Resource)

@@ -19,6 +19,7 @@ const (
 
 // User is an account under authentication. A role of the same name gives it its rights.
 type User struct {
+	// Name and Password are the login, see [ClientOptions].
 	Name, Password string
 	// Prefixes are those of the keys that the user may read and write; "" stands for all keys.
 	Prefixes []string

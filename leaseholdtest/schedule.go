@@ -27,12 +27,12 @@ type Schedule struct {
 // Step is one action of a [Schedule]. Of the fields below Do, those count that the action needs.
 type Step struct {
 	At            time.Duration // since the beginning
-	Do            Action
-	Client        int // an index into the clients given to [Cluster.Play]
-	Member, Other int // indices into [Cluster.Members]
-	Dir           Direction
-	Delay, Jitter time.Duration
-	Rate          int // bytes a second
+	Do            Action        // what is done
+	Client        int           // an index into the clients given to [Cluster.Play]
+	Member, Other int           // indices into [Cluster.Members]
+	Dir           Direction     // of a link's fault
+	Delay, Jitter time.Duration // as of [Link.Delay]
+	Rate          int           // bytes a second
 }
 
 // ScheduleOptions bounds what [NewSchedule] draws.

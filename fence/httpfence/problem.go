@@ -30,13 +30,13 @@ const (
 // Problem is a problem document. A request refused for its token has the last three members; the tokens are strings,
 // because JSON's numbers lose digits on the way through many readers.
 type Problem struct {
-	Type     string `json:"type"`
-	Title    string `json:"title"`
-	Status   int    `json:"status"`
-	Detail   string `json:"detail,omitempty"`
-	Resource string `json:"resource,omitempty"`
-	Token    string `json:"token,omitempty"`
-	Highest  string `json:"highest,omitempty"`
+	Type     string `json:"type"`               // one of the Type constants
+	Title    string `json:"title"`              // the same for all problems of the type
+	Status   int    `json:"status"`             // the HTTP status
+	Detail   string `json:"detail,omitempty"`   // of this request, for people
+	Resource string `json:"resource,omitempty"` // what was to be written
+	Token    string `json:"token,omitempty"`    // that was refused, in decimal
+	Highest  string `json:"highest,omitempty"`  // that the resource has accepted, in decimal
 }
 
 // problemOf returns the answer to a request that failed with err. What the store said about its own trouble stays out of it.

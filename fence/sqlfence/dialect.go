@@ -105,7 +105,10 @@ func schema(d Dialect, table string) string {
 // takes the resource and the token and affects one row if the token is admitted; if it affects none, Read takes the resource and
 // returns the mark that was in the way. For MySQL, Raise takes the resource and twice the token and its last insert id is the
 // mark afterwards.
-type Statements struct{ Raise, Read string }
+type Statements struct {
+	Raise string // admits a token and raises the mark
+	Read  string // reads the mark
+}
 
 // StatementsOf returns the statements of the fence that [New] would return.
 func StatementsOf(dialect Dialect, config Config) (Statements, error) {

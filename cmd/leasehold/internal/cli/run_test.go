@@ -40,7 +40,7 @@ func TestRun_ExitCodes(t *testing.T) {
 		{[]string{"run", "a", "--", "/no/such/command"}, exitNotFound, "/no/such/command"},
 		{[]string{"run", "a", "--", plain}, exitNotExec, "permission denied"},
 		{[]string{"run", "taken", "--try", "--", "true"}, exitBusy, "held by the test"},
-		{[]string{"run", "taken", "--wait", "3s", "--", "true"}, exitTimeout, "not free within 3s: held by the test"},
+		{[]string{"run", "taken", "--wait", "2s", "--", "true"}, exitTimeout, "not free within 2s: held by the test"},
 		{[]string{"run", "a", "--max-hold", "300ms", "--", "sleep", "60"}, exitMaxHold, "--max-hold is over"},
 		{[]string{"run", "a", "-q", "--max-hold", "300ms", "--", "sleep", "60"}, exitMaxHold, ""},
 		{[]string{"run"}, exitUsage, "want -- before the command"},

@@ -37,11 +37,16 @@ type hold struct {
 	err    error
 	done   chan struct{}
 	asked  chan struct{} // holds one once Remaining was called
+	end    *time.Timer   // at the expiry
 }
 
 func holdFor(d time.Duration) *hold {
-	return &hold{expiry: time.Now().Add(d), done: make(chan struct{}), asked: make(chan struct{}, 1)}
+	h := &hold{expiry: time.Now().Add(d), done: make(chan struct{}), asked: make(chan struct{}, 1)}
+	h.end = time.AfterFunc(d, func() { h.lose(errRanOut) })
+	return h
 }
+
+var errRanOut = errors.New("ran out")
 
 func (h *hold) Done() <-chan struct{} { return h.done }
 
@@ -68,15 +73,20 @@ func (h *hold) Remaining() time.Duration {
 
 func (h *hold) lose(err error) {
 	h.mu.Lock()
-	h.err = err
-	h.mu.Unlock()
-	close(h.done)
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = err
+		close(h.done)
+	}
 }
 
 func (h *hold) renew(d time.Duration) {
 	h.mu.Lock()
-	h.expiry = time.Now().Add(d)
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.expiry = time.Now().Add(d)
+		h.end.Reset(d)
+	}
 }
 
 func options(t *testing.T, script string, args ...string) Options {
@@ -120,9 +130,9 @@ func TestRun_LossLeavesNoTimeForAGentleEnd(t *testing.T) {
 }
 
 func TestRun_NoRenewalMeansLost(t *testing.T) {
-	h := holdFor(62 * time.Second)
+	h := holdFor(20 * time.Second)
 	o := options(t, `trap 'exit 0' TERM; while :; do sleep 0.01; done`)
-	o.Command.Grace = time.Minute // time for a busy machine
+	o.Command.Grace = 5 * time.Second // time for a busy machine
 	out, err := Run(h, o)
 	if err != nil || out.Reason != Lost || !errors.Is(out.Err, errNotRenewed) {
 		t.Errorf("%+v, %v: success although the command was stopped", out, err)
