@@ -18,7 +18,9 @@ type history struct {
 	Subject  string
 	Seed     uint64
 	TTL      time.Duration
+	Command  string  // that makes such a run again
 	Begin    instant // of the run
+	Main     instant // when the data no longer went back, and the other faults began
 	Calm     instant // when the last fault was repaired
 	End      instant
 	Names    []string
@@ -28,6 +30,7 @@ type history struct {
 	Applied  []applied // what the registers accepted, in their order
 	Faults   []fault
 	Deaths   int // of workers
+	Checks   int // of beliefs, that said yes
 }
 
 // belief is one grant, as its holder believed in it.
@@ -41,9 +44,18 @@ type belief struct {
 	Asked   instant // when the acquire was called
 	First   instant // when it believed first, and last; zero: never
 	Last    instant
-	Why     string // how it ended
-	Release string // what the release said; "" if it was not called or said nothing
+	Until   instant // its own expiry as it was known at Last, if it still went on by that or would have; else as Last
+	Checks  int     // how often it was found to be held
+	Why     string  // how it ended
+	Release string  // what the release said; "" if it was not called or said nothing
 }
+
+// killed is the Why of a belief whose process did not live to its end.
+const killed = "killed"
+
+// end is until when the holder believed, or would have if it had looked. A process that was killed counts as one that was stopped:
+// it could have gone on at any instant before its own expiry, and would have been right to.
+func (b belief) end() instant { return max(b.Last, b.Until) }
 
 // acquire is a failed attempt to get a name.
 type acquire struct {
@@ -86,8 +98,9 @@ type fault struct {
 	Worker int // slot; -1: none in particular
 	Member int // -1
 	// What an operator took away.
-	Keys  []string `json:",omitempty"`
-	Lease int64    `json:",omitempty"`
+	Keys   []string `json:",omitempty"`
+	Lease  int64    `json:",omitempty"`
+	Rewind bool     `json:",omitempty"` // the data went back: all that was held is void
 }
 
 // event is a line of a worker's log. Exactly one field is set.
@@ -100,7 +113,7 @@ type event struct {
 
 // readLog reads what a worker wrote: its grants and writes. A process that was killed leaves grants without an end; last tells
 // when it believed in them last.
-func readLog(path string, last map[string]instant, h *history) error {
+func readLog(path string, last map[string]belief, h *history) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // killed before it had begun
@@ -129,6 +142,7 @@ func readLog(path string, last map[string]instant, h *history) error {
 		case e.Ended != nil:
 			delete(open, e.Ended.ID)
 			h.Beliefs = append(h.Beliefs, *e.Ended)
+			h.Checks += e.Ended.Checks
 		case e.Failed != nil:
 			h.Acquires = append(h.Acquires, *e.Failed)
 		case e.Write != nil:
@@ -136,7 +150,10 @@ func readLog(path string, last map[string]instant, h *history) error {
 		}
 	}
 	for id, b := range open {
-		b.Last, b.Why = max(last[id], b.First), "killed"
+		b.Last, b.Why = b.First, killed
+		if l, ok := last[id]; ok {
+			b.Last, b.Until = l.Last, l.Until
+		}
 		h.Beliefs = append(h.Beliefs, b)
 	}
 	return nil

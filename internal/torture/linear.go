@@ -64,18 +64,36 @@ func (v *verdict) addOrphans(h *history) {
 	}
 }
 
+// late counts the writes that were accepted when their holder no longer believed.
+func (h *history) late() int {
+	end := make(map[string]instant)
+	for _, b := range h.Beliefs {
+		end[b.ID] = b.end()
+	}
+	n := 0
+	for _, a := range h.Applied {
+		belief, _, err := parseValue(a.Value)
+		if until, ok := end[belief]; err == nil && ok && a.At > until {
+			n++
+		}
+	}
+	return n
+}
+
 // registers checks every name's register: what it accepted, and what its callers saw.
 func (v *verdict) registers(h *history) {
 	highest := make(map[string]int64)
 	taken := make(map[string]instant) // when a value was accepted; values are unique
 	for _, a := range h.Applied {
 		if a.Token < highest[a.Name] {
+			v.wentBack++
 			v.Register = append(v.Register, fmt.Sprintf("%s went back from %d to %d", a.Name, highest[a.Name], a.Token))
 		}
 		highest[a.Name] = max(highest[a.Name], a.Token)
 		taken[a.Value] = a.At
 	}
 	v.addOrphans(h)
+	v.late = h.late()
 	clients := make(map[string]int)
 	ops := make(map[string][]porcupine.Operation)
 	for _, w := range h.Writes {
@@ -90,6 +108,8 @@ func (v *verdict) registers(h *history) {
 			v.reads++
 		case w.OK:
 			v.accepted++
+		case w.Call < h.Main:
+			v.refusedPast++
 		default:
 			v.refused++
 		}
@@ -101,8 +121,10 @@ func (v *verdict) registers(h *history) {
 	for _, name := range h.Names {
 		switch porcupine.CheckOperationsTimeout(model, ops[name], checkTime) {
 		case porcupine.Illegal:
+			v.notLinear++
 			v.Register = append(v.Register, fmt.Sprintf("%s: its %d operations are not linearizable", name, len(ops[name])))
 		case porcupine.Unknown:
+			v.notLinear++
 			v.Register = append(v.Register, fmt.Sprintf("%s: whether its %d operations are linearizable was not found out in %v", name, len(ops[name]), checkTime))
 		}
 	}

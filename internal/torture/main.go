@@ -24,6 +24,7 @@ type options struct {
 	seed    uint64
 	length  time.Duration // with faults
 	calm    time.Duration // without, at the end
+	rewinds int
 	every   time.Duration
 	ttl     time.Duration
 	members int
@@ -53,12 +54,13 @@ func main() {
 		flag.Uint64Var(&o.seed, "seed", 1, "of the faults")
 		flag.DurationVar(&o.length, "for", time.Minute, "how long there are faults")
 		flag.DurationVar(&o.calm, "calm", 30*time.Second, "how long there are none at the end")
-		flag.DurationVar(&o.every, "every", 2*time.Second, "the mean time between faults of the cluster, and between those of the workers")
-		flag.DurationVar(&o.ttl, "ttl", 3*time.Second, "the term of the leases")
+		flag.IntVar(&o.rewinds, "rewinds", 3, "how often the data is rolled back, wiped or replaced, before all other faults")
+		flag.DurationVar(&o.every, "every", time.Second, "the mean time between faults of links, which come most often")
+		flag.DurationVar(&o.ttl, "ttl", 2*time.Second, "the term of the leases")
 		flag.IntVar(&o.members, "members", 3, "etcd members")
-		flag.IntVar(&o.workers, "workers", 6, "worker processes")
-		flag.IntVar(&o.nameN, "names", 4, "names to hold")
-		flag.BoolVar(&o.auth, "auth", false, "with users that are kept to their prefix, and logins that live for two seconds")
+		flag.IntVar(&o.workers, "workers", 8, "worker processes")
+		flag.IntVar(&o.nameN, "names", 8, "names to hold")
+		flag.BoolVar(&o.auth, "auth", true, "with users that are kept to their prefix, and logins that live for two seconds")
 		flag.StringVar(&o.out, "out", "dist/torture", "the folder for what comes of it")
 		again := flag.String("check", "", "check a history.json again instead of making one")
 		flag.Parse()
@@ -67,7 +69,7 @@ func main() {
 			if err != nil {
 				return err
 			}
-			o.ttl = h.TTL
+			o.ttl = h.TTL // the bounds follow from it
 			return o.conclude(h)
 		}
 		return o.run(ctx)
@@ -120,6 +122,16 @@ func (o options) conclude(h *history) error {
 
 const torturer, password = "torturer", "not a secret"
 
+func (o options) enableAuth(ctx context.Context, cluster *leaseholdtest.Cluster) error {
+	return cluster.EnableAuth(ctx, leaseholdtest.User{Name: torturer, Password: password, Prefixes: []string{keyPrefix}})
+}
+
+// command is what makes such a run again.
+func (o options) command() string {
+	return fmt.Sprintf("go run ./internal/torture -subject %s -seed %d -for %v -calm %v -rewinds %d -every %v -ttl %v -members %d -workers %d -names %d -auth=%v",
+		o.subject, o.seed, o.length, o.calm, o.rewinds, o.every, o.ttl, o.members, o.workers, o.nameN, o.auth)
+}
+
 // record runs everything and returns what happened.
 func (o options) record(ctx context.Context, dir string) (*history, error) {
 	cluster, err := leaseholdtest.StartCluster(ctx, leaseholdtest.Options{Members: o.members, AuthTokenTTL: 2 * time.Second})
@@ -127,13 +139,11 @@ func (o options) record(ctx context.Context, dir string) (*history, error) {
 		return nil, err
 	}
 	defer func() { _ = cluster.Close() }() // its temporary files are gone either way
-	operator := leaseholdtest.ClientOptions{}
 	worker := leaseholdtest.ClientOptions{}
 	if o.auth {
-		if err := cluster.EnableAuth(ctx, leaseholdtest.User{Name: torturer, Password: password, Prefixes: []string{keyPrefix}}); err != nil {
+		if err := o.enableAuth(ctx, cluster); err != nil {
 			return nil, err
 		}
-		operator.User, operator.Password = leaseholdtest.RootUser, leaseholdtest.RootPassword
 		worker.User, worker.Password = torturer, password
 	}
 	socket := filepath.Join(dir, "register")
@@ -141,11 +151,11 @@ func (o options) record(ctx context.Context, dir string) (*history, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &nemesis{opts: o, cluster: cluster, registry: newRegisters()}
-	if n.operator, err = cluster.NewDirectClient(operator); err != nil {
+	n := &nemesis{opts: o, plan: o.plan(), cluster: cluster, registry: newRegisters()}
+	if err := n.login(); err != nil {
 		return nil, err
 	}
-	defer func() { _ = n.operator.Close() }() // the run is over
+	defer n.logout()
 	for i := range o.workers {
 		cl, err := cluster.NewClient(worker) // for its links; the worker's process makes the client that uses them
 		if err != nil {
@@ -157,7 +167,7 @@ func (o options) record(ctx context.Context, dir string) (*history, error) {
 			Subject: o.subject, Names: o.names(), TTL: o.ttl, Seed: o.seed, Register: socket,
 		}})
 	}
-	h := &history{Subject: o.subject, Seed: o.seed, TTL: o.ttl, Begin: now(), Names: o.names()}
+	h := &history{Subject: o.subject, Seed: o.seed, TTL: o.ttl, Command: o.command(), Begin: now(), Names: o.names()}
 	if err := o.play(ctx, n, listener, h); err != nil {
 		return nil, err
 	}
@@ -178,7 +188,7 @@ func (o options) play(ctx context.Context, n *nemesis, listener net.Listener, h 
 	register.Go(func() { n.registry.serve(serving, listener) })
 	defer register.Wait()
 	defer closeRegister()
-	errs := make([]error, len(n.workers)+1)
+	errs := make([]error, len(n.workers)+2)
 	for i, w := range n.workers {
 		workers.Go(func() {
 			if errs[i] = w.run(working); errs[i] != nil {
@@ -186,7 +196,11 @@ func (o options) play(ctx context.Context, n *nemesis, listener net.Listener, h 
 			}
 		})
 	}
-	errs[len(n.workers)] = n.run(working)
+	if errs[len(n.workers)] = n.goBack(working); errs[len(n.workers)] != nil {
+		stopWork() // a cluster that is broken for good
+	}
+	h.Main = now()
+	errs[len(n.workers)+1] = n.run(working)
 	h.Calm = now()
 	_ = sleep(working, o.calm) // ends early if everything does
 	h.End = now()

@@ -24,17 +24,25 @@ type registers struct {
 	values  map[string]string
 	applied []applied
 
-	slowMu sync.Mutex
-	slow   map[int]time.Duration // by worker slot: how long a request may take to arrive
+	nemesisMu sync.Mutex
+	slow      map[int]time.Duration // by worker slot: how long a request may take to arrive
+	traps     map[int]*trap         // by worker slot
+}
+
+// trap is what happens to a worker that is about to write.
+type trap struct {
+	spring func() bool
+	sprung chan struct{}
 }
 
 // request is what a worker sends, an answer to each.
 type request struct {
-	Slot  int
-	Name  string
-	Token int64
-	Value string
-	Read  bool
+	Slot   int
+	Intent bool // it has checked that it holds the name, and will write next; the answer says nothing
+	Name   string
+	Token  int64
+	Value  string
+	Read   bool
 }
 
 type answer struct {
@@ -44,7 +52,7 @@ type answer struct {
 }
 
 func newRegisters() *registers {
-	return &registers{values: make(map[string]string), slow: make(map[int]time.Duration)}
+	return &registers{values: make(map[string]string), slow: make(map[int]time.Duration), traps: make(map[int]*trap)}
 }
 
 // serve answers on l until ctx ends.
@@ -72,9 +80,16 @@ func (r *registers) talk(ctx context.Context, conn net.Conn) {
 		if in.Decode(&q) != nil {
 			return // the worker has gone
 		}
-		r.slowMu.Lock()
+		if q.Intent {
+			r.intended(q.Slot) // before the answer: the worker has not gone on
+			if out.Encode(answer{}) != nil {
+				return
+			}
+			continue
+		}
+		r.nemesisMu.Lock()
 		slow := r.slow[q.Slot]
-		r.slowMu.Unlock()
+		r.nemesisMu.Unlock()
 		if slow > 0 && sleep(ctx, rand.N(slow)) != nil {
 			return
 		}
@@ -106,9 +121,33 @@ func (r *registers) do(q request) answer {
 
 // setSlow makes the requests of a worker slot take up to d to arrive.
 func (r *registers) setSlow(slot int, d time.Duration) {
-	r.slowMu.Lock()
-	defer r.slowMu.Unlock()
+	r.nemesisMu.Lock()
+	defer r.nemesisMu.Unlock()
 	r.slow[slot] = d
+}
+
+// atIntent calls spring once, when the slot's worker is next about to write, while it waits for its answer. If spring reports
+// true, the channel is closed. nil takes spring back.
+func (r *registers) atIntent(slot int, spring func() bool) <-chan struct{} {
+	r.nemesisMu.Lock()
+	defer r.nemesisMu.Unlock()
+	if spring == nil {
+		delete(r.traps, slot)
+		return nil
+	}
+	t := &trap{spring: spring, sprung: make(chan struct{})}
+	r.traps[slot] = t
+	return t.sprung
+}
+
+func (r *registers) intended(slot int) {
+	r.nemesisMu.Lock()
+	t := r.traps[slot]
+	delete(r.traps, slot)
+	r.nemesisMu.Unlock()
+	if t != nil && t.spring() {
+		close(t.sprung)
+	}
 }
 
 // registerClient is a worker's connection, used by one goroutine.

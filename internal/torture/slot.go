@@ -119,6 +119,6 @@ func (s *slot) collect(h *history) error {
 			return err
 		}
 	}
-	h.Deaths += s.lives - 1
+	h.Deaths += max(0, s.lives-1)
 	return nil
 }

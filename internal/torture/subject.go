@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,6 +25,9 @@ type subject interface {
 // holding is a name that is held.
 type holding interface {
 	valid() bool // the holder may act
+	// remaining is for how long valid goes on to say yes if nothing is heard any more. Zero: the subject does not know.
+	remaining() time.Duration
+	expired() bool // it ended by that, and nothing else
 	done() <-chan struct{}
 	token() int64
 	key() string
@@ -69,6 +73,9 @@ func (g granted) token() int64                      { return int64(g.Token()) }
 func (g granted) key() string                       { return g.Key() }
 func (g granted) lease() int64                      { return int64(g.Session().Lease()) }
 func (g granted) release(ctx context.Context) error { return g.Release(ctx) }
+
+func (g granted) remaining() time.Duration { return g.Remaining() }
+func (g granted) expired() bool            { return errors.Is(g.Err(), leasehold.ErrExpired) }
 
 func (g granted) why() string {
 	if err := g.Err(); err != nil {
@@ -125,6 +132,17 @@ func (m *mutexes) open(ctx context.Context) (*concurrency.Session, error) {
 	return s, nil
 }
 
+// drop ends a session, so that the next acquire opens another.
+func (m *mutexes) drop(ctx context.Context, s *concurrency.Session) {
+	m.mu.Lock()
+	if m.session == s {
+		m.session = nil
+	}
+	m.mu.Unlock()
+	s.Orphan()                             // ends its renewals
+	_, _ = m.client.Revoke(ctx, s.Lease()) // else it runs out
+}
+
 func (m *mutexes) close(context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,4 +174,15 @@ func (l locked) key() string  { return l.mutex.Key() }
 func (l locked) lease() int64 { return int64(l.session.Lease()) }
 func (l locked) why() string  { return "the session is done" }
 
-func (l locked) release(ctx context.Context) error { return l.mutex.Unlock(ctx) }
+// remaining is unknown: the session keeps its expiry to itself.
+func (l locked) remaining() time.Duration { return 0 }
+func (l locked) expired() bool            { return false }
+
+// release gives the session up as well if it fails, or the key would block its name for as long as the session lives.
+func (l locked) release(ctx context.Context) error {
+	err := l.mutex.Unlock(ctx)
+	if err != nil {
+		l.of.drop(ctx, l.session)
+	}
+	return err
+}

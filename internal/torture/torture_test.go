@@ -64,11 +64,11 @@ func TestReadLog_AKilledProcessBelievedUntilItsLastCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	var h history
-	if err := readLog(log, map[string]instant{"w1.0-0-2": 450, "w1.0-1-0": 250}, &h); err != nil {
+	if err := readLog(log, map[string]belief{"w1.0-0-2": {Last: 450, Until: 700}, "w1.0-1-0": {Last: 250}}, &h); err != nil {
 		t.Fatal(err)
 	}
 	h.sort()
-	if len(h.Beliefs) != 3 || h.Beliefs[0].Last != 200 || h.Beliefs[1].Last != 450 || h.Beliefs[2].Last != 310 {
+	if len(h.Beliefs) != 3 || h.Beliefs[0].Last != 200 || h.Beliefs[1].Last != 450 || h.Beliefs[1].end() != 700 || h.Beliefs[2].Last != 310 {
 		t.Errorf("read %+v", h.Beliefs)
 	}
 	if err := readLog(filepath.Join(dir, "none"), nil, &h); err != nil {

@@ -41,8 +41,8 @@ const workerVariable = "TORTURE_WORKER"
 // routines is how many goroutines of a worker compete.
 const routines = 2
 
-// lastSize is the size of what a goroutine keeps in the file of last beliefs: the number of its grant, and the instant.
-const lastSize = 16
+// lastSize is the size of what a goroutine keeps in the file of last beliefs: the number of its grant, the instant, and its expiry.
+const lastSize = 24
 
 // work is a worker process. It goes on until it is told to end or killed.
 func work(ctx context.Context, text string) error {
@@ -152,9 +152,13 @@ func (w *worker) once(ctx context.Context) {
 	}
 	w.act(ctx, g, &b)
 	b.Why = "released"
-	if !g.valid() {
+	if !w.believes(g, &b) {
 		b.Why = g.why()
 	}
+	if b.Why == "released" || !g.expired() {
+		b.Until = b.Last // it was told to stop, or stops of itself
+	}
+	w.remember(&b) // before anybody else can be let in: it may be killed while it releases
 	giving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
 	if err := g.release(giving); err != nil {
@@ -163,26 +167,39 @@ func (w *worker) once(ctx context.Context) {
 	w.note(event{Ended: &b})
 }
 
-// act works for as long as it wants to and may.
+// believes checks whether the name is held, and keeps the answer.
+func (w *worker) believes(g holding, b *belief) bool {
+	before := now()
+	remaining := g.remaining()
+	if !g.valid() {
+		return false
+	}
+	// It believed at that instant, because it believes now and belief does not come back. And it would have gone on to believe for
+	// what remained then.
+	b.Last, b.Until = before, before+instant(remaining)
+	b.Checks++
+	if b.First == 0 {
+		b.First = before
+		w.note(event{Granted: b})
+	}
+	w.remember(b)
+	return true
+}
+
+// act works for as long as it wants to and may. Most of the time that is short, so that there are many grants; most of the time
+// that a name is held, it is held by one that takes long, which can be stopped or cut off meanwhile.
 func (w *worker) act(ctx context.Context, g holding, b *belief) {
-	until := time.Now().Add(10*time.Millisecond + w.upTo(2*w.cfg.TTL))
-	for ctx.Err() == nil && time.Now().Before(until) {
-		before := now()
-		if !g.valid() {
-			return
-		}
-		// It believed at that instant, because it believes now and belief does not come back.
-		if b.First == 0 {
-			b.First = before
-			w.note(event{Granted: b})
-		}
-		b.Last = before
-		w.remember(b)
-		if w.rng.IntN(4) == 0 {
-			if w.rng.IntN(10) == 0 {
+	wanted := 10 * time.Millisecond
+	if w.rng.IntN(8) == 0 {
+		wanted += w.upTo(2 * w.cfg.TTL)
+	}
+	until := time.Now().Add(wanted)
+	for first := true; ctx.Err() == nil && w.believes(g, b) && time.Now().Before(until); first = false {
+		if first || w.rng.IntN(4) == 0 { // the first write is what tells the register of a new holder
+			if w.rng.IntN(20) == 0 {
 				_ = sleep(ctx, w.upTo(w.cfg.TTL)) // it thinks between the check and the write, as processes do (R13)
 			}
-			w.write(b)
+			w.write(b, !first && w.rng.IntN(5) == 0)
 		}
 		t := time.NewTimer(2*time.Millisecond + w.upTo(20*time.Millisecond))
 		select {
@@ -194,11 +211,14 @@ func (w *worker) act(ctx context.Context, g holding, b *belief) {
 }
 
 // write writes to the register, or reads it.
-func (w *worker) write(b *belief) {
-	r := write{
-		Belief: b.ID, Worker: w.name(), Name: b.Name, Token: b.Token, Call: now(),
-		Read: w.rng.IntN(5) == 0,
+func (w *worker) write(b *belief, read bool) {
+	if !read {
+		// Where the nemesis stops it between the check and the write. Without an answer the register has gone, and the run is over.
+		if _, err := w.register.ask(request{Intent: true}); err != nil {
+			return
+		}
 	}
+	r := write{Belief: b.ID, Worker: w.name(), Name: b.Name, Token: b.Token, Call: now(), Read: read}
 	if !r.Read {
 		r.Value = valueOf(b.ID, r.Call)
 	}
@@ -225,12 +245,13 @@ func parseValue(value string) (belief string, call instant, err error) {
 func (w *worker) remember(b *belief) {
 	var buf [lastSize]byte
 	binary.LittleEndian.PutUint64(buf[:8], uint64(w.grants))
-	binary.LittleEndian.PutUint64(buf[8:], uint64(b.Last))
+	binary.LittleEndian.PutUint64(buf[8:16], uint64(b.Last))
+	binary.LittleEndian.PutUint64(buf[16:], uint64(b.Until))
 	_, _ = w.last.WriteAt(buf[:], int64(w.number)*lastSize) // a worker without a disk ends as one that was killed
 }
 
-// readLast reads what the goroutines of a process believed in last, by the id of the belief.
-func readLast(path, process string) (map[string]instant, error) {
+// readLast reads what the goroutines of a process believed in last, by the id of the belief: Last and Until of each.
+func readLast(path, process string) (map[string]belief, error) {
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
 		return nil, nil
@@ -238,11 +259,11 @@ func readLast(path, process string) (map[string]instant, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]instant)
+	out := make(map[string]belief)
 	for i := range len(text) / lastSize {
 		buf := text[i*lastSize:]
 		id := fmt.Sprintf("%s-%d-%d", process, i, binary.LittleEndian.Uint64(buf[:8]))
-		out[id] = instant(binary.LittleEndian.Uint64(buf[8:lastSize]))
+		out[id] = belief{Last: instant(binary.LittleEndian.Uint64(buf[8:16])), Until: instant(binary.LittleEndian.Uint64(buf[16:lastSize]))}
 	}
 	return out, nil
 }
@@ -259,7 +280,7 @@ func (w *worker) note(e event) {
 func errorKind(text string) string {
 	for _, kind := range []string{
 		"local expiry has passed", "taken away", "session is expired", "space exceeded", "deadline exceeded", "signal received",
-		"leader changed", "no leader", "connection", "canceled", "timed out", "lease not found",
+		"leader changed", "no leader", "connection", "canceled", "timed out", "lease not found", "rolled back", "compacted",
 	} {
 		if strings.Contains(text, kind) {
 			return kind
