@@ -77,7 +77,9 @@ func (n *nemesis) operate(ctx context.Context, d deed) {
 	case operatorDelete:
 		_, err = n.operator.Delete(brief, string(kv.Key))
 	case operatorOverwrite:
-		_, err = n.operator.Put(brief, string(kv.Key), "operator")
+		// Only if it is still there: a key made anew would have no holder who could ever delete it.
+		_, err = n.operator.Txn(brief).If(clientv3.Compare(clientv3.CreateRevision(string(kv.Key)), "=", kv.CreateRevision)).
+			Then(clientv3.OpPut(string(kv.Key), "operator")).Commit()
 	case operatorRevoke:
 		f.Lease = kv.Lease
 		_, err = n.operator.Revoke(brief, clientv3.LeaseID(kv.Lease))

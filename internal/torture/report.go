@@ -7,39 +7,44 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"math"
 	"os"
+	"slices"
 	"strings"
-	"time"
 )
 
 //go:embed report.html
 var page string
 
-// What the page draws. Times are milliseconds since the beginning.
-type (
-	drawing struct {
-		Title string   `json:"title"`
-		Calm  float64  `json:"calm"`
-		End   float64  `json:"end"`
-		Rows  []row    `json:"rows"`
-		Marks []marked `json:"marks"` // where a reader may want to look first
-	}
-	row struct {
-		Label string `json:"label"`
-		Bars  []bar  `json:"bars"`
-		Kind  string `json:"kind"`
-	}
-	bar struct {
-		From  float64 `json:"f"`
-		To    float64 `json:"t"`
-		Color int     `json:"c"` // by worker slot or kind of fault; -1 for what must not be
-		Text  string  `json:"x"`
-	}
-	marked struct {
-		At   float64 `json:"at"`
-		Text string  `json:"x"`
-	}
-)
+// drawing is what the page draws. Times are milliseconds since the beginning. The long lists are rows of numbers, from which the page makes
+// its texts: a run of twenty minutes has tens of thousands of grants, and its page should still be easy to send.
+type drawing struct {
+	Title   string      `json:"title"`
+	Failed  bool        `json:"failed"`
+	Figures [][2]string `json:"figures"`
+	Main    float64     `json:"main"` // where the data no longer goes back
+	Calm    float64     `json:"calm"` // where the faults end
+	End     float64     `json:"end"`
+	Workers []string    `json:"workers"` // process and goroutine
+	Whys    []string    `json:"whys"`    // how beliefs ended
+	Lanes   []lane      `json:"lanes"`   // one for each name
+	Faults  []faultLane `json:"faults"`  // one for each kind
+}
+
+// lane is what happened to one name.
+type lane struct {
+	Name     string       `json:"name"`
+	Holders  [][7]float64 `json:"holders"`  // from, length, worker, number of its grant, token, waited, why
+	Overlaps [][5]float64 `json:"overlaps"` // from, length, indices of the two holders, 1 if an operator or a rollback excuses it
+	Refused  [][5]float64 `json:"refused"`  // from, length, worker, token, highest token
+}
+
+// faultLane is when there was one kind of fault.
+type faultLane struct {
+	Kind  string       `json:"kind"`
+	Times [][2]float64 `json:"times"` // from, length
+	Texts []string     `json:"texts"`
+}
 
 // report writes the page.
 func report(path string, h *history, v *verdict) error {
@@ -48,88 +53,112 @@ func report(path string, h *history, v *verdict) error {
 		return err
 	}
 	text := strings.NewReplacer(
-		"{{summary}}", html.EscapeString(v.summary(h)),
+		"{{title}}", html.EscapeString(title(h)),
 		"{{data}}", string(data), // encoding/json escapes <, > and &
 	).Replace(page)
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-func draw(h *history, v *verdict) drawing {
-	ms := func(t instant) float64 { return float64((t-h.Begin)/1000) / 1000 }
-	d := drawing{
-		Title: fmt.Sprintf("%s, seed %d", h.Subject, h.Seed), Calm: ms(h.Calm), End: ms(h.End), Marks: []marked{},
-	}
-	for _, name := range h.Names {
-		holders := row{Label: name, Kind: "holders", Bars: []bar{}} // not null, which the page cannot draw
-		for _, i := range h.of(name) {
-			b := h.Beliefs[i]
-			holders.Bars = append(holders.Bars, bar{ms(b.First), ms(b.Last), slotOf(b.Worker), fmt.Sprintf(
-				"%s, token %d, %v, asked %v before; ended: %s %s", b.ID, b.Token, time.Duration(b.Last-b.First).Round(time.Millisecond),
-				time.Duration(b.First-b.Asked).Round(time.Millisecond), b.Why, b.Release)})
-		}
-		d.Rows = append(d.Rows, holders)
-		overlaps := row{Label: name + " overlaps", Kind: "overlaps", Bars: []bar{}}
-		for _, o := range v.Overlaps {
-			if o.Name != name {
-				continue
-			}
-			b := bar{ms(o.Begin), ms(o.End), -1, fmt.Sprintf("%s and %s for %v", h.Beliefs[o.A].ID, h.Beliefs[o.B].ID, time.Duration(o.End-o.Begin).Round(time.Millisecond))}
-			if o.Operator {
-				b.Color, b.Text = 8, b.Text+", not yet told of the operator"
-			} else {
-				d.Marks = append(d.Marks, marked{b.From, name + ": " + b.Text})
-			}
-			overlaps.Bars = append(overlaps.Bars, b)
-		}
-		d.Rows = append(d.Rows, overlaps)
-		refused := row{Label: name + " refused", Kind: "refused", Bars: []bar{}}
-		for _, w := range h.Writes {
-			if w.Name == name && w.Return != 0 && !w.OK && !w.Read {
-				refused.Bars = append(refused.Bars, bar{ms(w.Call), ms(w.Return), slotOf(w.Worker), fmt.Sprintf("%s: token %d is below %d", w.Belief, w.Token, w.Highest)})
-			}
-		}
-		d.Rows = append(d.Rows, refused)
-	}
-	return d.withFaults(h, ms)
+func title(h *history) string { return fmt.Sprintf("Torture of %s, seed %d", h.Subject, h.Seed) }
+
+// numbers gives texts numbers, in the order in which they come.
+type numbers struct {
+	texts []string
+	of    map[string]int
 }
 
-// withFaults adds a row for each kind of fault, and for each worker and each member what happened to it.
-func (d drawing) withFaults(h *history, ms func(instant) float64) drawing {
-	rows := make(map[string]int)
-	for n, f := range h.Faults {
-		label := f.Kind
-		switch {
-		case f.Worker >= 0:
-			label = fmt.Sprintf("w%d", f.Worker)
-		case f.Member >= 0:
-			label = fmt.Sprintf("member %d", f.Member)
-		}
-		i, ok := rows[label]
-		if !ok {
-			i = len(d.Rows)
-			rows[label] = i
-			d.Rows = append(d.Rows, row{Label: label, Kind: "faults"})
-		}
-		d.Rows[i].Bars = append(d.Rows[i].Bars, bar{ms(f.Begin), ms(f.End), kindColor(h, n), f.Kind + ": " + f.What})
+func (n *numbers) number(text string) float64 {
+	i, ok := n.of[text]
+	if !ok {
+		i = len(n.texts)
+		n.texts = append(n.texts, text)
+		n.of[text] = i
 	}
+	return float64(i)
+}
+
+func draw(h *history, v *verdict) drawing {
+	ms := func(t instant) float64 { return math.Round(float64(t-h.Begin)/1e5) / 10 }
+	span := func(from, to instant) float64 { return math.Round(float64(to-from)/1e4) / 100 }
+	workers, whys := &numbers{of: make(map[string]int)}, &numbers{of: make(map[string]int)}
+	d := drawing{
+		Title: title(h), Failed: v.failed(), Figures: v.lines(h),
+		Main: ms(h.Main), Calm: ms(h.Calm), End: ms(h.End), Faults: faultLanes(h, ms),
+	}
+	for _, name := range h.Names {
+		// Not null, which the page would have to know.
+		l := lane{Name: name, Holders: [][7]float64{}, Overlaps: [][5]float64{}, Refused: [][5]float64{}}
+		place := make(map[int]float64)
+		for _, i := range h.of(name) {
+			b := h.Beliefs[i]
+			place[i] = float64(len(l.Holders))
+			why := b.Why
+			if b.Release != "" && b.Release != b.Why {
+				why += "; its release: " + errorKind(b.Release)
+			}
+			l.Holders = append(l.Holders, [7]float64{
+				ms(b.First), span(b.First, b.end()), workers.number(b.Worker), grantNumber(b), float64(b.Token), span(b.Asked, b.First), whys.number(why),
+			})
+		}
+		for _, o := range v.Overlaps {
+			if o.Name == name {
+				excused := 0.0
+				if o.Operator {
+					excused = 1
+				}
+				l.Overlaps = append(l.Overlaps, [5]float64{ms(o.Begin), span(o.Begin, o.End), place[o.A], place[o.B], excused})
+			}
+		}
+		for _, w := range h.Writes {
+			if w.Name == name && w.Return != 0 && !w.OK && !w.Read {
+				l.Refused = append(l.Refused, [5]float64{ms(w.Call), span(w.Call, w.Return), workers.number(w.Worker), float64(w.Token), float64(w.Highest)})
+			}
+		}
+		d.Lanes = append(d.Lanes, l)
+	}
+	d.Workers, d.Whys = workers.texts, whys.texts
 	return d
 }
 
-// kindColor gives each kind of fault a number.
-func kindColor(h *history, n int) int {
-	seen := make(map[string]int)
-	for _, f := range h.Faults[:n+1] {
-		if _, ok := seen[f.Kind]; !ok {
-			seen[f.Kind] = len(seen)
-		}
-	}
-	return seen[h.Faults[n].Kind]
-}
-
-func slotOf(worker string) int {
-	var slot int
-	if _, err := fmt.Sscanf(worker, "w%d.", &slot); err != nil {
+// grantNumber is the last part of a belief's ID.
+func grantNumber(b belief) float64 {
+	n := 0
+	if _, err := fmt.Sscanf(strings.TrimPrefix(b.ID, b.Worker+"-"), "%d", &n); err != nil {
 		return 0
 	}
-	return slot
+	return float64(n)
+}
+
+// laneOrder is the order of the kinds of faults on the page, by what they concern.
+var laneOrder = []string{
+	"save", rollBack, wipe, replace, "raise revision",
+	"kill", "stop", "pause", "isolate", "cut", "cutoneway", "lead", "compact", isolateLeader, loseQuorum, killAll,
+	"hold", "blackhole", "delay", "limit", "refuse", "reset",
+	"all links hold", "all links blackhole", "all links delay", "all links limit", "all links refuse", "all links reset",
+	sigstop, stopBeforeWrite, sigkill, slowRegister,
+	operatorDelete, operatorOverwrite, "take back", operatorRevoke, operatorNoSpace,
+}
+
+func faultLanes(h *history, ms func(instant) float64) []faultLane {
+	order := slices.Clone(laneOrder)
+	lanes := make(map[string]*faultLane)
+	for _, f := range h.Faults {
+		l := lanes[f.Kind]
+		if l == nil {
+			l = &faultLane{Kind: f.Kind}
+			lanes[f.Kind] = l
+			if !slices.Contains(laneOrder, f.Kind) {
+				order = append(order, f.Kind)
+			}
+		}
+		l.Times = append(l.Times, [2]float64{ms(f.Begin), math.Round(float64(f.End-f.Begin)/1e4) / 100})
+		l.Texts = append(l.Texts, f.What)
+	}
+	out := []faultLane{}
+	for _, kind := range order {
+		if l := lanes[kind]; l != nil {
+			out = append(out, *l)
+		}
+	}
+	return out
 }

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // something is the command's business; see docs/testing.md.
 func TestTorture_AShortRun(t *testing.T) {
 	o := options{
-		subject: "leasehold", seed: 3, length: 8 * time.Second, calm: 10 * time.Second, every: 600 * time.Millisecond, ttl: 2 * time.Second,
+		subject: "leasehold", seed: 3, length: 6 * time.Second, calm: 4 * time.Second, every: 300 * time.Millisecond, ttl: 2 * time.Second, rewinds: 1,
 		members: 3, workers: 3, nameN: 2, auth: true, out: t.TempDir(),
 	}
 	err := o.run(t.Context())
@@ -47,7 +47,7 @@ func TestTorture_AShortRun(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(o.out, "report.html"))
-	if err != nil || !strings.Contains(string(page), `"label":"n0"`) || strings.Contains(string(page), "{{") {
+	if err != nil || !strings.Contains(string(page), `"name":"n0"`) || strings.Contains(string(page), "{{") {
 		t.Errorf("the report: %v, %d bytes", err, len(page))
 	}
 }
