@@ -131,7 +131,8 @@ func (h *history) takenAway(b belief, before instant) (fault, bool) {
 		if f.Begin < b.Asked || f.Begin > min(before, b.end()) {
 			continue
 		}
-		if slices.Contains(f.Keys, b.Key) || f.Lease != 0 && f.Lease == b.Lease {
+		same := f.Created == 0 || b.Created == 0 || f.Created == b.Created
+		if slices.Contains(f.Keys, b.Key) && same || f.Lease != 0 && f.Lease == b.Lease {
 			return f, true
 		}
 	}

@@ -71,6 +71,11 @@ func TestCheck_AnOperatorExcusesAnOverlapForAWhile(t *testing.T) {
 	if v := checked(h); v.overlapsBut(true) != 1 {
 		t.Error("another key excuses it")
 	}
+	h.Faults = []fault{deletion(890)}
+	h.Faults[0].Created, h.Beliefs[0].Created = 7, 8
+	if v := checked(h); v.overlapsBut(true) != 1 {
+		t.Error("what once had the same key excuses it")
+	}
 	h = run(held("a", 1, 0, 20_000))
 	h.Faults = []fault{deletion(500)}
 	if v := checked(h); len(v.ToldLate) != 1 {

@@ -72,7 +72,7 @@ func (n *nemesis) operate(ctx context.Context, d deed) {
 		return // no quorum, or nobody there
 	}
 	kv := resp.Kvs[0]
-	f.Begin, f.Keys = now(), []string{string(kv.Key)}
+	f.Begin, f.Keys, f.Created = now(), []string{string(kv.Key)}, kv.CreateRevision
 	switch d.Kind {
 	case operatorDelete:
 		_, err = n.operator.Delete(brief, string(kv.Key))
@@ -98,7 +98,7 @@ func (n *nemesis) takeBack(ctx context.Context, kv *mvccpb.KeyValue) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	key := string(kv.Key)
-	f := fault{Kind: "take back", What: "the operator deletes what he has overwritten: " + key, Begin: now(), Worker: -1, Member: -1, Keys: []string{key}}
+	f := fault{Kind: "take back", What: "the operator deletes what he has overwritten: " + key, Begin: now(), Worker: -1, Member: -1, Keys: []string{key}, Created: kv.CreateRevision}
 	resp, err := n.operator.Txn(ctx).If(
 		clientv3.Compare(clientv3.CreateRevision(key), "=", kv.CreateRevision),
 		clientv3.Compare(clientv3.LeaseValue(key), "=", 0),

@@ -41,6 +41,7 @@ type belief struct {
 	Key     string
 	Lease   int64
 	Token   int64
+	Created int64   // the create revision of the key, which one key has after another; 0: the subject does not tell
 	Asked   instant // when the acquire was called
 	First   instant // when it believed first, and last; zero: never
 	Last    instant
@@ -98,9 +99,10 @@ type fault struct {
 	Worker int // slot; -1: none in particular
 	Member int // -1
 	// What an operator took away.
-	Keys   []string `json:",omitempty"`
-	Lease  int64    `json:",omitempty"`
-	Rewind bool     `json:",omitempty"` // the data went back: all that was held is void
+	Keys    []string `json:",omitempty"`
+	Created int64    `json:",omitempty"` // the create revision of the key; 0: not known
+	Lease   int64    `json:",omitempty"`
+	Rewind  bool     `json:",omitempty"` // the data went back: all that was held is void
 }
 
 // event is a line of a worker's log. Exactly one field is set.

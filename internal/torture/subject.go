@@ -30,6 +30,7 @@ type holding interface {
 	expired() bool // it ended by that, and nothing else
 	done() <-chan struct{}
 	token() int64
+	created() int64 // the create revision of its key; 0: the subject does not tell
 	key() string
 	lease() int64
 	why() string // it ended
@@ -70,6 +71,7 @@ type granted struct{ *leasehold.Grant }
 func (g granted) valid() bool                       { return g.Valid() }
 func (g granted) done() <-chan struct{}             { return g.Done() }
 func (g granted) token() int64                      { return int64(g.Token()) }
+func (g granted) created() int64                    { return int64(g.Token()) }
 func (g granted) key() string                       { return g.Key() }
 func (g granted) lease() int64                      { return int64(g.Session().Lease()) }
 func (g granted) release(ctx context.Context) error { return g.Release(ctx) }
@@ -169,10 +171,11 @@ func (l locked) valid() bool {
 func (l locked) done() <-chan struct{} { return l.session.Done() }
 
 // token is what its users have for one: the revision of the answer that granted the lock.
-func (l locked) token() int64 { return l.mutex.Header().GetRevision() }
-func (l locked) key() string  { return l.mutex.Key() }
-func (l locked) lease() int64 { return int64(l.session.Lease()) }
-func (l locked) why() string  { return "the session is done" }
+func (l locked) token() int64   { return l.mutex.Header().GetRevision() }
+func (l locked) created() int64 { return 0 }
+func (l locked) key() string    { return l.mutex.Key() }
+func (l locked) lease() int64   { return int64(l.session.Lease()) }
+func (l locked) why() string    { return "the session is done" }
 
 // remaining is unknown: the session keeps its expiry to itself.
 func (l locked) remaining() time.Duration { return 0 }

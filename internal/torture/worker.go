@@ -148,7 +148,7 @@ func (w *worker) once(ctx context.Context) {
 	w.grants++
 	b := belief{
 		ID: fmt.Sprintf("%s-%d", w.name(), w.grants), Worker: w.name(), Name: name,
-		Key: g.key(), Lease: g.lease(), Token: g.token(), Asked: asked,
+		Key: g.key(), Lease: g.lease(), Token: g.token(), Created: g.created(), Asked: asked,
 	}
 	w.act(ctx, g, &b)
 	b.Why = "released"
