@@ -4,10 +4,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,5 +81,53 @@ func TestReadLog_AKilledProcessBelievedUntilItsLastCheck(t *testing.T) {
 	}
 	if err := readLog(log, nil, &h); err == nil {
 		t.Error("a broken line was passed over")
+	}
+}
+
+func TestCheck_AHistoryCanBeCheckedAgain(t *testing.T) {
+	h := run(held("a", 1, 0, 1000), held("b", 2, 900, 1200))
+	h.Command = "again"
+	o := options{ttl: h.TTL, out: t.TempDir()}
+	if err := o.conclude(h); !errors.Is(err, errViolated) {
+		t.Fatalf("the first time: %v", err)
+	}
+	first, err := os.ReadFile(filepath.Join(o.out, "summary.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := load(filepath.Join(o.out, "history.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.out = t.TempDir()
+	if err := o.conclude(saved); !errors.Is(err, errViolated) {
+		t.Fatalf("again: %v", err)
+	}
+	again, err := os.ReadFile(filepath.Join(o.out, "summary.txt"))
+	if err != nil || string(again) != string(first) {
+		t.Errorf("%v; again:\n%s\nat first:\n%s", err, again, first)
+	}
+}
+
+func TestDraw_TwentyMinutesStaySmall(t *testing.T) {
+	h := run()
+	for i := range 60_000 {
+		b := held("w3.0-1-"+strconv.Itoa(i), int64(100+i), i, i)
+		b.Worker, b.Why = "w3.0-1", "released"
+		h.Beliefs = append(h.Beliefs, b)
+	}
+	for i := range 3000 {
+		h.Faults = append(h.Faults, fault{Kind: "hold", What: "12.345s hold client=3 member=2 dir=both", Begin: at(i), End: at(i + 5), Worker: 3, Member: -1})
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := report(path, h, &verdict{}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 5<<20 {
+		t.Errorf("the page has %d bytes", info.Size())
 	}
 }
