@@ -165,7 +165,7 @@ func (o options) planClients() []deed {
 func (o options) planWorkers() []deed {
 	var deeds []deed
 	rng := o.random(streamWorkers)
-	kinds := []string{sigstop, sigstop, stopBeforeWrite, sigkill, slowRegister}
+	kinds := []string{sigstop, sigstop, stopBeforeWrite, stopBeforeWrite, sigkill, slowRegister}
 	free := make(map[int]time.Duration)
 	o.instants(rng, 2*o.every, func(at time.Duration) {
 		x := deed{At: at, Kind: kinds[rng.IntN(len(kinds))], Slot: rng.IntN(o.workers), Member: -1}
