@@ -60,11 +60,12 @@ func (n *nemesis) operate(ctx context.Context, d deed) {
 	defer cancel()
 	f := fault{Kind: d.Kind, Begin: now(), Worker: -1, Member: -1}
 	if d.Kind == operatorNoSpace {
-		f.What = "the alarm of a full disk"
-		if n.cluster.RaiseNoSpace(brief) == nil {
-			n.during(ctx, f, d.For)
-		}
+		err := n.cluster.RaiseNoSpace(brief)
+		f.What = fmt.Sprintf("the alarm of a full disk, error %v", err)
+		i := n.note(f)        // also if the outcome is unknown
+		_ = sleep(ctx, d.For) // at once if the run ends
 		n.clearAlarms(ctx)
+		n.ended(i)
 		return
 	}
 	resp, err := n.operator.Get(brief, keyPrefix+d.Name+"/", clientv3.WithFirstCreate()...)
@@ -112,7 +113,15 @@ func (n *nemesis) takeBack(ctx context.Context, kv *mvccpb.KeyValue) {
 func (n *nemesis) clearAlarms(ctx context.Context) {
 	clearing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	_ = n.cluster.ClearAlarms(clearing) // again at the end of the faults; after that, a full disk is seen by everybody
+	for clearing.Err() == nil { // again at the end of the faults; after that, a full disk is seen by everybody
+		brief, cancel := context.WithTimeout(clearing, bestEffort)
+		_, err := n.operator.AlarmDisarm(brief, &clientv3.AlarmMember{})
+		cancel()
+		if err == nil {
+			return
+		}
+		_ = sleep(clearing, 50*time.Millisecond) // the loop sees its end
+	}
 }
 
 // raiseBy is by how much the operator lifts the revision above the last one that he knew, as an operator does who restores

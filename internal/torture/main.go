@@ -59,7 +59,7 @@ func main() {
 		flag.DurationVar(&o.ttl, "ttl", 2*time.Second, "the term of the leases")
 		flag.IntVar(&o.members, "members", 3, "etcd members")
 		flag.IntVar(&o.workers, "workers", 8, "worker processes")
-		flag.IntVar(&o.nameN, "names", 8, "names to hold")
+		flag.IntVar(&o.nameN, "names", 12, "names to hold")
 		flag.BoolVar(&o.auth, "auth", true, "with users that are kept to their prefix, and logins that live for two seconds")
 		flag.StringVar(&o.out, "out", "dist/torture", "the folder for what comes of it")
 		again := flag.String("check", "", "check a history.json again instead of making one")

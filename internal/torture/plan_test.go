@@ -14,7 +14,7 @@ import (
 func usual(length time.Duration) options {
 	return options{
 		subject: "leasehold", seed: 1, length: length, every: time.Second, ttl: 2 * time.Second,
-		members: 3, workers: 8, nameN: 8, rewinds: 12, auth: true,
+		members: 3, workers: 8, nameN: 12, rewinds: 12, auth: true,
 	}
 }
 

@@ -39,7 +39,7 @@ type workerConfig struct {
 const workerVariable = "TORTURE_WORKER"
 
 // routines is how many goroutines of a worker compete.
-const routines = 2
+const routines = 3
 
 // lastSize is the size of what a goroutine keeps in the file of last beliefs: the number of its grant, the instant, and its expiry.
 const lastSize = 24
@@ -135,7 +135,8 @@ func (w *worker) upTo(most time.Duration) time.Duration {
 
 // once gets a name, acts under it for a while, and gives it back.
 func (w *worker) once(ctx context.Context) {
-	name := w.cfg.Names[w.rng.IntN(len(w.cfg.Names))]
+	names := w.names()
+	name := names[w.rng.IntN(len(names))]
 	asked := now()
 	limit, cancel := context.WithTimeout(ctx, time.Second+w.upTo(20*time.Second))
 	g, err := w.subject.acquire(limit, name)
@@ -186,12 +187,27 @@ func (w *worker) believes(g holding, b *belief) bool {
 	return true
 }
 
-// act works for as long as it wants to and may. Most of the time that is short, so that there are many grants; most of the time
-// that a name is held, it is held by one that takes long, which can be stopped or cut off meanwhile.
+// patient reports whether the goroutine is one that holds names for long. There are always some that do, so that whatever is stopped
+// or cut off holds a name; the others make the many grants and hand-overs.
+func (w *worker) patient() bool { return w.number == 0 }
+
+// names are those that the goroutine competes for: a third of them is held for long.
+func (w *worker) names() []string {
+	third := (len(w.cfg.Names) + 2) / 3
+	if w.patient() || third == len(w.cfg.Names) {
+		return w.cfg.Names[:third]
+	}
+	return w.cfg.Names[third:]
+}
+
+// act works for as long as it wants to and may.
 func (w *worker) act(ctx context.Context, g holding, b *belief) {
 	wanted := 10 * time.Millisecond
-	if w.rng.IntN(8) == 0 {
-		wanted += w.upTo(2 * w.cfg.TTL)
+	switch {
+	case w.patient():
+		wanted += time.Duration(w.rng.Float64() * 4 * float64(w.cfg.TTL))
+	case w.rng.IntN(12) == 0:
+		wanted += w.upTo(w.cfg.TTL)
 	}
 	until := time.Now().Add(wanted)
 	for first := true; ctx.Err() == nil && w.believes(g, b) && time.Now().Before(until); first = false {
