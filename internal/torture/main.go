@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -63,7 +64,13 @@ func main() {
 		flag.BoolVar(&o.auth, "auth", true, "with users that are kept to their prefix, and logins that live for two seconds")
 		flag.StringVar(&o.out, "out", "dist/torture", "the folder for what comes of it")
 		again := flag.String("check", "", "check a history.json again instead of making one")
+		both := flag.String("compare", "", "make a table of several history.json, which are separated by commas")
 		flag.Parse()
+		if *both != "" {
+			table, err := o.compare(strings.Split(*both, ","))
+			fmt.Print(table)
+			return err
+		}
 		if *again != "" {
 			h, err := load(*again)
 			if err != nil {

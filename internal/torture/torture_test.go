@@ -131,3 +131,23 @@ func TestDraw_TwentyMinutesStaySmall(t *testing.T) {
 		t.Errorf("the page has %d bytes", info.Size())
 	}
 }
+
+func TestCompare_MakesATableOfSavedHistories(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	h := run(held("a", 1, 0, 1000), held("b", 2, 900, 1200))
+	for i := range 1500 {
+		h.Faults = append(h.Faults, fault{Kind: sigkill, Begin: at(i), End: at(i)})
+	}
+	if err := h.save(path); err != nil {
+		t.Fatal(err)
+	}
+	table, err := options{}.compare([]string{path, path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| | test | test |\n|---|---|---|\n", "| faults | 1,500 | 1,500 |\n", "| **1** | **1** |\n", "| 0.10 s; 0.1 s |"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+}
