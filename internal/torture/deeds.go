@@ -93,20 +93,30 @@ func (n *nemesis) operate(ctx context.Context, d deed) {
 }
 
 // takeBack deletes a key that was overwritten, and so lost its lease, if its holder has not done it after two terms: it may have
-// died, and then the key would stay for ever.
+// died, and then the key would stay for ever. It tries until it knows that the key is gone.
 func (n *nemesis) takeBack(ctx context.Context, kv *mvccpb.KeyValue) {
 	_ = sleep(ctx, 2*n.opts.ttl) // at once if the run ends
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	key := string(kv.Key)
 	f := fault{Kind: "take back", What: "the operator deletes what he has overwritten: " + key, Begin: now(), Worker: -1, Member: -1, Keys: []string{key}, Created: kv.CreateRevision}
-	resp, err := n.operator.Txn(ctx).If(
-		clientv3.Compare(clientv3.CreateRevision(key), "=", kv.CreateRevision),
-		clientv3.Compare(clientv3.LeaseValue(key), "=", 0),
-	).Then(clientv3.OpDelete(key)).Commit()
-	if err != nil || resp.Succeeded {
-		f.End = now()
-		n.note(f)
+	tried := false
+	for ctx.Err() == nil {
+		brief, cancel := context.WithTimeout(ctx, bestEffort)
+		resp, err := n.operator.Txn(brief).If(
+			clientv3.Compare(clientv3.CreateRevision(key), "=", kv.CreateRevision),
+			clientv3.Compare(clientv3.LeaseValue(key), "=", 0),
+		).Then(clientv3.OpDelete(key)).Commit()
+		cancel()
+		tried = tried || err != nil // what failed may have been done all the same
+		if err == nil {
+			if resp.Succeeded || tried {
+				f.End = now()
+				n.note(f)
+			}
+			return
+		}
+		_ = sleep(ctx, 50*time.Millisecond) // the loop sees its end
 	}
 }
 
