@@ -50,7 +50,7 @@ type judge struct {
 	backRev   int64                          // and to which revision
 
 	violations []Violation
-	trace      []string
+	trace      []entry
 	stats      Stats
 }
 
@@ -139,7 +139,29 @@ func (j *judge) note(format string, args ...any) {
 }
 
 func (j *judge) noteLocked(format string, args ...any) {
-	j.trace = append(j.trace, fmt.Sprintf("%-14v ", j.now())+fmt.Sprintf(format, args...))
+	j.trace = append(j.trace, entry{j.now(), format, args})
+}
+
+// An entry of the trace becomes text only if somebody is to read it: most schedules are in order, and text is a good part of what
+// they cost. So what can change before the end is made text by whoever notes it.
+type entry struct {
+	at     time.Duration
+	format string
+	args   []any
+}
+
+func (e entry) String() string { return fmt.Sprintf("%-14v ", e.at) + fmt.Sprintf(e.format, e.args...) }
+
+// traced returns the trace, if something was violated.
+func (j *judge) traced() []string {
+	if len(j.violations) == 0 {
+		return nil
+	}
+	lines := make([]string, len(j.trace))
+	for i, e := range j.trace {
+		lines[i] = e.String()
+	}
+	return lines
 }
 
 // changed looks at a change of the store, at the instant at which it is made. It runs under the cluster's mutex.
@@ -264,7 +286,7 @@ func (j *judge) lookLocked() {
 			b.dead = false
 		case !valid && !b.dead:
 			b.dead, b.deadAt = true, now
-			j.noteLocked("%v: has ended", b)
+			j.noteLocked("%s: has ended", b.String())
 		}
 		if valid && !b.lateOK && j.shouldKnowLocked(b, now) {
 			b.lateOK = true

@@ -4,7 +4,6 @@ package simulation
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -142,7 +141,7 @@ func (j *judge) granted(u *user, name int, g *leasehold.Grant) {
 	line := j.lines[name]
 	valid := g.Remaining() > 0 // read after the line, which it must be true of
 	j.stats.Grants++
-	j.noteLocked("granted: %v", b)
+	j.noteLocked("granted: %s", b.String())
 	j.grants = append(j.grants, b)
 	if s := g.Session(); !slices.Contains(j.sessions, s) {
 		j.sessions = append(j.sessions, s) // of a pool
@@ -300,7 +299,7 @@ func (j *judge) conclude() {
 	for _, s := range j.suspects {
 		if !j.operated[s.revision] {
 			j.violations = append(j.violations, Violation{s.at, "freed", s.text})
-			j.trace = append(j.trace, fmt.Sprintf("%-14v VIOLATION freed: %s", s.at, s.text))
+			j.trace = append(j.trace, entry{s.at, "VIOLATION freed: %s", []any{s.text}})
 		}
 	}
 	j.stats.Simulated = j.now()

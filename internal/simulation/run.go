@@ -24,7 +24,7 @@ import (
 type Report struct {
 	Plan       Plan
 	Violations []Violation
-	Trace      []string // what happened, in order
+	Trace      []string // what happened, in order, if something was violated
 	Stats      Stats
 }
 
@@ -68,7 +68,7 @@ func Run(t *testing.T, p Plan) (report Report) {
 		r.play()
 		r.finish()
 		r.judge.conclude()
-		report = Report{Plan: p, Violations: r.judge.violations, Trace: r.judge.trace, Stats: r.judge.stats}
+		report = Report{Plan: p, Violations: r.judge.violations, Trace: r.judge.traced(), Stats: r.judge.stats}
 	})
 	return report
 }
