@@ -288,23 +288,13 @@ func (p *place) leave() {
 }
 
 // delete deletes the key with that create revision in the background, until the answer is known or the session has
-// ended. behind, if not nil, is told.
+// ended; a key that was taken from us is one of the session's strays. behind, if not nil, is told.
 func (p *place) delete(created int64, behind *place) {
 	settled := p.settled()
 	w := p.deletion(created)
 	leave := func() {}
 	if p.wasTaken() {
-		// Its lease may have been stripped, so that the key would outlive the session: Close waits for this.
-		e := p.session.engine
-		e.enter()
-		p.session.strays.enter()
-		leave = sync.OnceFunc(func() {
-			p.session.strays.leave()
-			e.leave()
-		})
-		until := e.clk.Now().Add(p.session.granted)
-		w.wanted = func() bool { return e.clk.Now().Before(until) }
-		time.AfterFunc(p.session.granted, leave) // a write that is not wanted any more is not answered
+		w.wanted, leave = p.session.stray()
 	}
 	w.done = func(resp *clientv3.TxnResponse, err error) {
 		defer leave()

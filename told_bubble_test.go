@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"example.com/leasehold/internal/etcdfake"
 )
 
@@ -254,5 +257,51 @@ func TestLock_AWaiterIsToldAtOnceThatItsOwnKeyOrLeaseHasGone(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A key without a lease stays until somebody deletes it, so its holder, who has been told, does: when etcd takes no deletions for
+// longer than a term, after that. The session lives on, and a name that it blocks is blocked for everybody.
+func TestGrant_AKeyWithoutItsLeaseIsDeletedHoweverLongThatTakes(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		s := r.open(Config{TTL: 5 * time.Second})
+		g := r.lock(s, "a")
+		time.Sleep(1500 * time.Millisecond)
+		repair := r.cluster.Hook(etcdfake.On("KV/Txn", etcdfake.Fail(status.Error(codes.Unavailable, "etcdserver: no leader"))))
+		r.must(second(r.cluster.Put(g.Key(), s.cfg.Holder, 0)))
+		r.ended("the grant", g.Done(), time.Second)
+		time.Sleep(3 * s.TTL())
+		repair()
+		time.Sleep(3 * time.Second)
+		if keys := r.cluster.Keys(""); len(keys) != 0 || !s.Valid() {
+			r.Errorf("keys %v, session valid %v: want none, by the session that lives on", keys, s.Valid())
+		}
+	})
+}
+
+// The same when the session ends meanwhile: Close waits for the deletion, and for a term at most.
+func TestClose_WaitsForTheDeletionOfAKeyWithoutItsLease(t *testing.T) {
+	for name, broken := range map[string]time.Duration{"that comes": 2 * time.Second, "that does not come": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+				s := r.open(Config{TTL: 5 * time.Second})
+				g := r.lock(s, "a")
+				time.Sleep(1500 * time.Millisecond)
+				repair := r.cluster.Hook(etcdfake.On("KV/Txn", etcdfake.Fail(status.Error(codes.Unavailable, "etcdserver: no leader"))))
+				r.must(second(r.cluster.Put(g.Key(), s.cfg.Holder, 0)))
+				r.ended("the grant", g.Done(), time.Second)
+				time.Sleep(2 * s.TTL())
+				time.AfterFunc(broken, repair)
+				start := time.Now()
+				r.must(s.Close(r.Context()))
+				took := time.Since(start)
+				switch keys := r.cluster.Keys(""); {
+				case broken < s.TTL() && (took < broken || took >= s.TTL() || len(keys) != 0):
+					r.Errorf("Close took %v and left %v", took, keys)
+				case broken > s.TTL() && took != s.TTL():
+					r.Errorf("Close took %v, want the %v of a term", took, s.TTL())
+				}
+			})
+		})
 	}
 }

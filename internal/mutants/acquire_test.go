@@ -75,6 +75,14 @@ var acquires = []mutant{
 		"Lock_AnAbandonedAcquireLeavesNoGhost|Release_OfARepeatedAcquireLeavesNoGhost",
 	},
 	{
+		"R9", "the deletion of a key without its lease is given up after a term", one("session.go", "	context.AfterFunc(s.ctx, func() { time.AfterFunc(s.granted, done) })\n", "	time.AfterFunc(s.granted, done)\n"),
+		"Grant_AKeyWithoutItsLeaseIsDeletedHoweverLongThatTakes",
+	},
+	{
+		"R9", "Close does not wait for the deletion of a key without its lease", one("session.go", "			case <-s.strays.gone():\n", "			default:\n"),
+		"Close_WaitsForTheDeletionOfAKeyWithoutItsLease",
+	},
+	{
 		"R9", "the search ends before the attempts are settled", one("janitor.go", "finished := err == nil && settled && found == 0", "finished := err == nil && (settled || found == 0)"),
 		"Lock_AnAbandonedAcquireLeavesNoGhost|Release_OfARepeatedAcquireLeavesNoGhost",
 	},
