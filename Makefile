@@ -7,6 +7,7 @@
 #
 #	make check    formatting, vet, lint, fixes, tidiness, house rules, other platforms
 #	make test     every module's tests under the race detector (needs a C compiler)
+#	make simulate N schedules of faults from SEED: the invariants must hold
 #	make mutants  every rule broken once: the fast tests must notice
 #	make fuzz     every fuzz target for FUZZTIME
 #	make bench    Leasehold beside etcd's concurrency package: tables and plots in dist/bench, in under 10 minutes
@@ -21,6 +22,9 @@ TIMEOUT ?= 20m
 FUZZTIME ?= 10s
 COUNT ?= 6
 BENCH ?= .
+N ?= 2000
+# Ten thousand seeds for each day, so that every day tests others, and a day's are known.
+SEED ?= $(shell date -u +%Y%m%d)0000
 
 # Every module of the repository, the root first. tools/ holds no code: its go.mod only pins the tools.
 MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . -name go.mod -not -path './tools/*' -not -path '*/testdata/*'))))
@@ -81,6 +85,12 @@ cross:
 .PHONY: test
 test:
 	@$(call each,$(GO) test -race -shuffle=on -timeout=$(TIMEOUT) ./...)
+
+# One process for each core. Failing schedules are printed and written to dist/simulation.
+.PHONY: simulate
+simulate:
+	@echo "-- $(N) schedules from seed $(SEED)"
+	@$(GO) run ./internal/simulation/cmd -n $(N) -seed $(SEED)
 
 # Breaks each rule of the protocol in an overlay of the tree, and prints which test noticed. ONLY= picks some by rule or words.
 .PHONY: mutants

@@ -177,6 +177,6 @@ func (s *sweep) heard(e event) error {
 		return nil
 	}
 	text := strings.Join(e.Violations, "\n")
-	fmt.Printf("seed %d:\n%s\n", e.Seed, text)
+	fmt.Printf("seed %d:\n%s\nrepeat it with: go run ./internal/simulation/cmd -seed %d -repeat 100\n", e.Seed, text, e.Seed)
 	return s.keep(e.Seed, text+"\n\n"+strings.Join(e.Trace, "\n"))
 }
