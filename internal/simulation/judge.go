@@ -73,7 +73,8 @@ type belief struct {
 	dead   bool
 	deadAt time.Time // when it was first seen invalid
 	told   bool      // its context was seen to have ended
-	lateOK bool      // has been reported
+	lateOK bool      // has been reported as not told
+	double bool      // has been reported as one of two holders
 	hit    time.Time // when an operator took it away; zero: none did
 }
 

@@ -114,7 +114,7 @@ func (j *judge) shouldKnowLocked(b *belief, now time.Time) bool {
 func (j *judge) exclusiveLocked(now time.Time) {
 	holders := make(map[int]*belief)
 	for _, b := range j.grants {
-		if b.dead {
+		if b.dead || b.double {
 			continue
 		}
 		first := holders[b.name]
@@ -123,12 +123,12 @@ func (j *judge) exclusiveLocked(now time.Time) {
 			holders[b.name] = b
 		case first.hit.IsZero() && b.hit.IsZero():
 			j.violationLocked("two holders", "%v and %v", first, b)
-			b.dead, b.told = true, true // once is enough
+			b.double = true // once is enough
 		default:
 			j.stats.Excused++
 			if j.shouldKnowLocked(first, now) || j.shouldKnowLocked(b, now) {
 				j.violationLocked("two holders", "%v and %v, long after one of them was taken away", first, b)
-				b.dead, b.told = true, true
+				b.double = true
 			}
 		}
 	}

@@ -22,7 +22,6 @@ var (
 	asJSON    = flag.Bool("simulation.json", false, "print a line of JSON before and after each schedule")
 	planFile  = flag.String("simulation.plan", "", "run the schedule in this file, and no other")
 	repeat    = flag.Int("simulation.repeat", 20, "how often to run it: goroutines take turns as they like")
-	shrink    = flag.Bool("simulation.shrink", false, "leave out of it what is not needed for it to fail")
 )
 
 func seeds() int {
@@ -141,24 +140,8 @@ func TestPlans(t *testing.T) {
 			for _, line := range report.Trace {
 				fmt.Println(line)
 			}
-			if *shrink {
-				fmt.Printf("shrunk to:\n%s", Shrink(p, failsAs(t, report, *repeat)))
-			}
 			break
 		}
-	}
-}
-
-// failsAs tells whether a plan violates what a report says, in some of several runs.
-func failsAs(t *testing.T, like Report, times int) func(Plan) bool {
-	return func(p Plan) bool {
-		for range times {
-			report := Run(t, p)
-			if slices.ContainsFunc(report.Violations, func(v Violation) bool { return v.Kind == like.Violations[0].Kind }) {
-				return true
-			}
-		}
-		return false
 	}
 }
 

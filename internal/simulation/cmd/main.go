@@ -16,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -38,19 +39,20 @@ type options struct {
 	shrink bool
 	out    string
 	hang   time.Duration
+	stdout io.Writer
 }
 
 func main() {
-	var o options
+	o := options{stdout: os.Stdout}
 	flag.Uint64Var(&o.seed, "seed", 1, "the first seed")
 	flag.IntVar(&o.n, "n", 1, "how many schedules")
 	flag.IntVar(&o.procs, "procs", runtime.NumCPU(), "how many processes")
 	flag.BoolVar(&o.race, "race", false, "with the race detector")
 	flag.StringVar(&o.plan, "plan", "", "replay the schedule in this file")
-	flag.IntVar(&o.repeat, "repeat", 0, "replay one schedule so many times: goroutines take turns as they like, so not each run fails")
+	flag.IntVar(&o.repeat, "repeat", 0, "replay one schedule so many times (20 with -plan), because goroutines take turns as they like, so that not each run fails")
 	flag.BoolVar(&o.shrink, "shrink", false, "when replaying, leave out of the schedule what it does not need to fail")
 	flag.StringVar(&o.out, "out", "dist/simulation", "the folder for schedules that fail")
-	flag.DurationVar(&o.hang, "hang", 5*time.Minute, "how long one schedule may take")
+	flag.DurationVar(&o.hang, "hang", 5*time.Minute, "how long one schedule may take, or the repetitions of one")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -72,7 +74,7 @@ func (o options) run(ctx context.Context) error {
 		args = append(args, "-race")
 	}
 	build := exec.CommandContext(ctx, "go", append(args, "example.com/leasehold/internal/simulation")...)
-	build.Stdout, build.Stderr = os.Stdout, os.Stderr
+	build.Stdout, build.Stderr = o.stdout, os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build the tests of the simulation: %w", err)
 	}
@@ -80,30 +82,6 @@ func (o options) run(ctx context.Context) error {
 		return o.replay(ctx, binary, dir)
 	}
 	return o.sweep(ctx, binary)
-}
-
-// replay runs one schedule, and prints what happened if it fails.
-func (o options) replay(ctx context.Context, binary, dir string) error {
-	plan := o.plan
-	if plan == "" {
-		plan = filepath.Join(dir, "plan")
-		text := fmt.Sprintf("# seed %d\n%v", o.seed, simulation.New(o.seed))
-		fmt.Print(text)
-		if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
-			return err
-		}
-	}
-	plan, err := filepath.Abs(plan)
-	if err != nil {
-		return err
-	}
-	test := exec.CommandContext(ctx, binary, "-test.run", "^TestPlans$", "-test.timeout", "0",
-		"-simulation.plan", plan, "-simulation.repeat", strconv.Itoa(max(o.repeat, 1)), "-simulation.shrink="+strconv.FormatBool(o.shrink))
-	test.Stdout, test.Stderr = os.Stdout, os.Stderr
-	if err := test.Run(); err != nil {
-		return fmt.Errorf("replay: %w", err)
-	}
-	return nil
 }
 
 // keep writes down a schedule that failed.

@@ -77,7 +77,7 @@ func (o options) sweep(ctx context.Context, binary string) error {
 		return err
 	}
 	took := time.Since(s.began)
-	fmt.Printf("%v%v for all, %v for 1,000, in %d processes\n", s.total, took.Round(time.Second),
+	s.printf("%v%v for all, %v for 1,000, in %d processes\n", s.total, took.Round(time.Second),
 		(took * 1000 / time.Duration(max(1, s.total.Plans))).Round(100*time.Millisecond), o.procs)
 	switch {
 	case s.failed > 0:
@@ -85,7 +85,7 @@ func (o options) sweep(ctx context.Context, binary string) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	fmt.Println("no violation")
+	s.printf("no violation\n")
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (s *sweep) all(ctx context.Context, some seeds) error {
 		s.failed++
 		s.total.Plans++
 		s.mu.Unlock()
-		fmt.Printf("seed %d: the process died\n", last)
+		s.printf("seed %d: the process died\n", last)
 		if err := s.keep(last, died); err != nil {
 			return err
 		}
@@ -171,12 +171,12 @@ func (s *sweep) heard(e event) error {
 	}
 	s.mu.Unlock()
 	if done%1000 == 0 {
-		fmt.Printf("%d of %d, %v\n", done, s.n, took.Round(time.Second))
+		s.printf("%d of %d, %v\n", done, s.n, took.Round(time.Second))
 	}
 	if len(e.Violations) == 0 {
 		return nil
 	}
 	text := strings.Join(e.Violations, "\n")
-	fmt.Printf("seed %d:\n%s\nrepeat it with: go run ./internal/simulation/cmd -seed %d -repeat 100\n", e.Seed, text, e.Seed)
+	s.printf("seed %d:\n%s\nrepeat it with: go run ./internal/simulation/cmd -seed %d -repeat 100\n", e.Seed, text, e.Seed)
 	return s.keep(e.Seed, text+"\n\n"+strings.Join(e.Trace, "\n"))
 }
