@@ -97,19 +97,22 @@ simulate:
 mutants:
 	@$(GO) test -count=1 -timeout=60m -run=Killed -v ./internal/mutants -kill -only='$(ONLY)'
 
-# One target at a time, because go test fuzzes no more. A failing input is written to the package's testdata.
+# One target at a time, because go test fuzzes no more. Targets are found in the sources: to ask every package for its own would
+# mean to link all of their tests. A failing input is written to the package's testdata, to be kept there.
+SOURCES := {{$$p := .}}{{range .TestGoFiles}}{{$$p.ImportPath}} {{$$p.Dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$p.ImportPath}} {{$$p.Dir}}/{{.}}{{"\n"}}{{end}}
+
 .PHONY: fuzz
 fuzz:
 	@set -e; for m in $(MODULES); do ( \
 		cd "$$m"; \
-		packages="$$($(GO) list ./...)"; \
-		for p in $$packages; do \
-			listed="$$($(GO) test -list '^Fuzz' "$$p")"; \
-			for f in $$(sed -n '/^Fuzz/p' <<<"$$listed"); do \
+		sources="$$($(GO) list -f '$(SOURCES)' ./...)"; \
+		while read -r p file; do \
+			[[ -n "$$file" ]] || continue; \
+			for f in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
 				echo "-- $$p: $$f"; \
-				$(GO) test -run='^$$' -fuzz="^$$f$$" -fuzztime=$(FUZZTIME) "$$p"; \
+				$(GO) test -run='^$$' -fuzz="^$$f$$" -fuzztime=$(FUZZTIME) "$$p" </dev/null; \
 			done; \
-		done; \
+		done <<<"$$sources"; \
 	); done
 
 # BENCHFLAGS= chooses axes, cluster and length; BENCHFLAGS=-help lists them.
