@@ -46,8 +46,12 @@ var acquires = []mutant{
 		"Lock_TokenIsTheKeysOwnWhateverHappensToTheRequest",
 	},
 	{
-		"R8", "acquires of one name share a transaction", one("commit.go", "return w.line != \"\" && slices", "return w.line == \"no line\" && slices"),
+		"R8", "acquires of one name share a transaction", one("commit.go", "b.line == w.line && (!b.frees && !w.frees || b.whole || w.whole)", "b.line == w.line && (b.whole || w.whole)"),
 		"Committer_WritesOfOneLineNeverShareATransaction",
+	},
+	{
+		"R7", "a look at the whole line shares a transaction with a deletion there", one("commit.go", "(!b.frees && !w.frees || b.whole || w.whole)", "(!b.frees && !w.frees)"),
+		"Committer_ADeletionSharesWithAPutOfItsLineButNotWithALookAtIt",
 	},
 	{
 		"R8", "a key is used again though attempts to put it are not settled", one("grant.go", "p.deleted(settled && err == nil && resp.Succeeded)", "p.deleted((settled || w != nil) && err == nil && resp.Succeeded)"),
