@@ -348,56 +348,6 @@ func (s *Session) startClosing() {
 	}
 }
 
-// stray counts a deletion of a key that somebody has taken from us. Its lease may have been stripped, so that nothing but the
-// deletion removes it: it is wanted for as long as the session lives, and for a term after, for which Close waits. done is to be
-// called when it is answered.
-func (s *Session) stray() (wanted func() bool, done func()) {
-	s.engine.enter()
-	s.strays.enter()
-	var over atomic.Bool
-	done = sync.OnceFunc(func() {
-		over.Store(true)
-		s.strays.leave()
-		s.engine.leave()
-	})
-	// A write that is not wanted any more is not answered.
-	context.AfterFunc(s.ctx, func() { time.AfterFunc(s.granted, done) })
-	return func() bool { return !over.Load() }, done
-}
-
-// A latch counts what is under way; gone is closed while there is nothing.
-type latch struct {
-	mu    sync.Mutex // a leaf
-	count int
-	none  chan struct{} // closed when count has fallen to zero; made when it rises from there
-}
-
-func (l *latch) enter() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.count++; l.count == 1 {
-		l.none = make(chan struct{})
-	}
-}
-
-func (l *latch) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.count--; l.count == 0 {
-		close(l.none)
-	}
-}
-
-func (l *latch) gone() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.count == 0 {
-		l.none = make(chan struct{})
-		close(l.none)
-	}
-	return l.none
-}
-
 // Abandon ends the belief of the session and all its grants with [ErrClosed] and sends nothing: renewing stops, and the
 // lease and its keys stay in etcd until it runs out by itself.
 func (s *Session) Abandon() {
