@@ -39,7 +39,7 @@ type keeper struct {
 	engine *engine
 	wake   chan struct{} // holds one: the agenda has changed
 
-	pilot  *pilot
+	pilot *pilot
 
 	mu       sync.Mutex
 	sessions map[clientv3.LeaseID]*Session

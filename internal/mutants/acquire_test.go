@@ -46,11 +46,11 @@ var acquires = []mutant{
 		"Lock_TokenIsTheKeysOwnWhateverHappensToTheRequest",
 	},
 	{
-		"R8", "acquires of one name share a transaction", one("commit.go", "b.line == w.line && (!b.frees && !w.frees || b.whole || w.whole)", "b.line == w.line && (b.whole || w.whole)"),
+		"R8", "acquires of one name share a transaction", one("write.go", "b.line == w.line && (!b.frees && !w.frees || b.whole || w.whole)", "b.line == w.line && (b.whole || w.whole)"),
 		"Committer_WritesOfOneLineNeverShareATransaction",
 	},
 	{
-		"R7", "a look at the whole line shares a transaction with a deletion there", one("commit.go", "(!b.frees && !w.frees || b.whole || w.whole)", "(!b.frees && !w.frees)"),
+		"R7", "a look at the whole line shares a transaction with a deletion there", one("write.go", "(!b.frees && !w.frees || b.whole || w.whole)", "(!b.frees && !w.frees)"),
 		"Committer_ADeletionSharesWithAPutOfItsLineButNotWithALookAtIt",
 	},
 	{
