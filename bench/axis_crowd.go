@@ -27,7 +27,7 @@ func crowdAxis(ctx context.Context, l *lab) (err error) {
 	}{{10, 10}, {100, 2}, {1000, 2.4}} {
 		n, rounds := l.sized(c.waiters), l.rounds
 		if n > 100 {
-			rounds = min(rounds, 3) // each opens as many sessions
+			rounds = min(rounds, 3) // each turn opens as many sessions
 		}
 		t, err := l.turns(ctx, rounds, pair, func(ctx context.Context, s subject, _ int) (reading, error) {
 			return l.crowd(ctx, cluster, s, n)

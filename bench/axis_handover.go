@@ -77,11 +77,11 @@ func (l *lab) handOverBetween(ctx context.Context, n int, busy bool) (_ taken, e
 	}
 	p := probe{cluster, &counted}
 	length := l.crowded(n)
-	rounds := l.rounds
-	if n > 100 {
-		rounds = min(rounds, 3) // each opens as many sessions
+	rounds, subjects := l.rounds, all
+	if n > 100 && !l.full {
+		rounds, subjects = min(rounds, 2), pair // each turn takes many seconds to open, to line up and to disperse
 	}
-	return l.turns(ctx, rounds, all, func(ctx context.Context, s subject, _ int) (r reading, err error) {
+	return l.turns(ctx, rounds, subjects, func(ctx context.Context, s subject, _ int) (r reading, err error) {
 		before, begin := written.Load(), time.Now()
 		defer func() {
 			if r != nil {
@@ -144,7 +144,7 @@ func background(ctx context.Context, f func(ctx context.Context) error) (stop fu
 func writeElsewhere(ctx context.Context, client *clientv3.Client, perSecond int, written *atomic.Int64) error {
 	ticker := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticker.Stop()
-	const writers = 8 // so that a slow write does not hold up the next
+	const writers = 32 // so that a slow write does not hold up the next
 	return sideBySide(writers, writers, func(w int) error {
 		for i := 0; ; i++ {
 			select {

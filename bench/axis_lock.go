@@ -30,7 +30,7 @@ func lockAxis(ctx context.Context, l *lab) (err error) {
 			return l.lockAndUnlock(ctx, cluster, s, workers)
 		})
 		if err != nil {
-			return fmt.Errorf("%d goroutines: %w", workers, err)
+			return fmt.Errorf("%s: %w", plural(workers, "goroutine"), err)
 		}
 		curves.add(float64(workers), t)
 		l.rows(plural(workers, "goroutine"), t, lockMetrics(workers)...)
