@@ -18,7 +18,7 @@ import (
 	"example.com/leasehold/fence/internal/servers"
 )
 
-const term = 2 * time.Second
+const term = 5 * time.Second // in which a busy machine makes the holder's writes
 
 // outcome is how a write of the holder's ended, as it travels from its process.
 type outcome struct {
