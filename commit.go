@@ -54,6 +54,9 @@ type committer struct {
 	// resume is when a queue may be sent after a failure; failures in a row lengthen the pause. retry is the timer for it.
 	failures int
 	paused   bool
+	// watchdog fires at watchAt, when the first of the flights may be overdue; zero: there is none that it is set for.
+	watchdog *time.Timer
+	watchAt  time.Time
 	// trip is the smoothed time from sending to answer.
 	trip time.Duration
 }
@@ -137,6 +140,9 @@ func (c *committer) outcome(w *write) (settled, put bool) {
 func (c *committer) close() {
 	c.mu.Lock()
 	c.closed = true
+	if c.watchdog != nil {
+		c.watchdog.Stop()
+	}
 	var orphans []*write
 	for _, w := range c.queue {
 		if !w.answered {
@@ -207,7 +213,6 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 	var answers []answer
 	verdict := judge(err)
 	c.mu.Lock()
-	f.overdue.Stop()
 	if f.fresh {
 		f.fresh = false
 		c.fresh--

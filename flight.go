@@ -17,11 +17,11 @@ import (
 
 // A flight is one transaction under way.
 type flight struct {
-	writes  []*write
-	ctx     context.Context
-	cancel  context.CancelFunc
-	overdue *time.Timer
-	fresh   bool
+	writes []*write
+	ctx    context.Context
+	cancel context.CancelFunc
+	due    time.Time // from then on it is overdue
+	fresh  bool
 }
 
 // boardLocked makes a flight of the writes, which counts as fresh already.
@@ -38,8 +38,23 @@ func (c *committer) boardLocked(batch []*write) *flight {
 		w.out++
 	}
 	c.aloft = append(c.aloft, f)
-	f.overdue = time.AfterFunc(c.patienceLocked(tries), func() { c.overdue(f) })
+	f.due = time.Now().Add(c.patienceLocked(tries))
+	c.superviseLocked(f.due)
 	return f
+}
+
+// superviseLocked sets the watchdog for a flight. One timer serves all flights, and is not stopped when they land: hardly any
+// is overdue, and timers that come and go thousands of times a second wake the scheduler each time.
+func (c *committer) superviseLocked(due time.Time) {
+	if !c.watchAt.IsZero() && !due.Before(c.watchAt) {
+		return
+	}
+	c.watchAt = due
+	if c.watchdog == nil {
+		c.watchdog = time.AfterFunc(time.Until(due), c.supervise)
+	} else {
+		c.watchdog.Reset(time.Until(due))
+	}
 }
 
 // patienceLocked is how long a flight may stay unanswered before its writes are sent again by another: several of the
@@ -55,16 +70,26 @@ func (c *committer) observe(trip time.Duration) {
 	c.trip = smoothed(c.trip, trip)
 }
 
-// overdue sends the writes of a flight again by another flight. The connection's balancer picks another member for it.
-func (c *committer) overdue(f *flight) {
+// supervise sends the writes of overdue flights again by another flight. The connection's balancer picks another member for it.
+func (c *committer) supervise() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !f.fresh {
-		return // landed meanwhile
+	if c.closed {
+		return
 	}
-	f.fresh = false
-	c.fresh--
-	c.requeueLocked(f.writes)
+	now := time.Now()
+	c.watchAt = time.Time{}
+	for _, f := range c.aloft {
+		switch {
+		case !f.fresh:
+		case f.due.After(now):
+			c.superviseLocked(f.due)
+		default:
+			f.fresh = false
+			c.fresh--
+			c.requeueLocked(f.writes)
+		}
+	}
 	c.pumpLocked()
 }
 

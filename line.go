@@ -35,7 +35,7 @@ type place struct {
 	dir      string // of the line, with its final slash
 	slot     uint64
 	key      string
-	acquire  *write // how the key is put; set before the place can be left
+	acquire  *write // how the key is put; set before the place can be left; nil: put, and no attempt can put it any more
 	token    Token  // the create revision; 0 until known
 	stranger bool   // the key is somebody else's
 	floor    int64  // what the token must be above: the store had come as far before the key was put
@@ -44,9 +44,8 @@ type place struct {
 	freed  atomic.Bool // the slot was given back
 	sought atomic.Bool // the janitor looks for the key
 
-	// signal wakes the waiter; holds one. The fields below it are guarded by mu, a leaf.
-	signal chan struct{}
-	mu     sync.Mutex
+	mu     sync.Mutex    // a leaf; it guards the fields below
+	signal chan struct{} // wakes the waiter; holds one; nil until it waits
 	value  string // as last known to be put, at revision mod
 	mod    int64
 	maybe  []string // values of proclamations since, whose outcome is not known
@@ -58,7 +57,7 @@ type place struct {
 // newPlace prepares a place, which the caller has counted in the session's load; nothing is sent.
 func (s *Session) newPlace(name, value string) *place {
 	dir := lineDir(s.cfg.Prefix, name)
-	p := &place{session: s, name: name, dir: dir, value: value, floor: s.engine.mark.floor(), signal: make(chan struct{}, 1)}
+	p := &place{session: s, name: name, dir: dir, value: value, floor: s.engine.mark.floor()}
 	s.slots.take(p)
 	return p
 }
@@ -188,6 +187,9 @@ func (p *place) took(kv *mvccpb.KeyValue) error {
 		p.session.engine.rolledBack()
 		return ErrRolledBack
 	}
+	if p.settled() {
+		p.acquire = nil // a grant may be held for long, by the ten thousand
+	}
 	return nil
 }
 
@@ -274,8 +276,11 @@ func (p *place) leave() {
 	defer p.session.unload()
 	defer behind.lookYourself() // again when the key is known to be gone
 	writes := p.session.engine.writes
-	writes.abandon(p.acquire)
-	settled, put := writes.outcome(p.acquire)
+	settled, put := true, true
+	if p.acquire != nil {
+		writes.abandon(p.acquire)
+		settled, put = writes.outcome(p.acquire)
+	}
 	switch {
 	case p.stranger: // nothing of ours is there, and the slot is of no use
 	case p.token != 0:
@@ -339,6 +344,9 @@ func (p *place) deletion(created int64) *write {
 
 // settled reports whether no attempt can put the key any more.
 func (p *place) settled() bool {
+	if p.acquire == nil {
+		return true
+	}
 	settled, _ := p.session.engine.writes.outcome(p.acquire)
 	return settled
 }

@@ -60,6 +60,7 @@ func (p *place) wait(ctx context.Context, a ahead) error {
 	if len(a.keys) == 0 {
 		return nil
 	}
+	signal := p.listen()
 	w := &waiter{place: p}
 	defer w.stop()
 	recheck := time.NewTimer(p.recheckAfter())
@@ -72,7 +73,7 @@ func (p *place) wait(ctx context.Context, a ahead) error {
 			lost = w.neighbour.session.Done()
 		}
 		select {
-		case <-p.signal:
+		case <-signal:
 		case <-settleIn.C:
 			w.watchOwn()
 		case <-recheck.C:
@@ -234,12 +235,24 @@ func (w *waiter) read(ctx context.Context, a ahead, whole bool) (ahead, error) {
 // tell changes what was seen and wakes the waiter.
 func (p *place) tell(f func(*sightings)) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	f(&p.seen)
-	p.mu.Unlock()
+	if p.signal == nil {
+		return // nobody waits yet
+	}
 	select {
 	case p.signal <- struct{}{}:
 	default:
 	}
+}
+
+// listen returns the channel by which tell wakes the waiter.
+func (p *place) listen() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signal = make(chan struct{}, 1)
+	p.signal <- struct{}{} // it looks once in any case
+	return p.signal
 }
 
 // opened: what happened before the watch began is to be read.
