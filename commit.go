@@ -49,6 +49,9 @@ type committer struct {
 	// boarding: a flight has begun that has not taken its writes along yet; it is one of the fresh.
 	boarding bool
 	company  bool // when the last flight landed, it was not alone
+	// calls wakes one of the goroutines that wait for a flight to make.
+	calls   chan struct{}
+	waiting int
 	// limit is the number of writes in one transaction; it is lowered when the server refuses so many.
 	limit int
 	// resume is when a queue may be sent after a failure; failures in a row lengthen the pause. retry is the timer for it.
@@ -73,7 +76,7 @@ const (
 )
 
 func newCommitter(e *engine, reads bool) *committer {
-	return &committer{engine: e, reads: reads, limit: shareLimit}
+	return &committer{engine: e, reads: reads, limit: shareLimit, calls: make(chan struct{})}
 }
 
 // submit sends w, at once if nothing else is under way.
@@ -175,7 +178,36 @@ func (c *committer) pumpLocked() {
 	}
 	c.boarding = true
 	c.fresh++
-	c.engine.wg.Go(c.depart)
+	select {
+	case c.calls <- struct{}{}:
+	default:
+		c.engine.wg.Go(c.fly)
+	}
+}
+
+// fly makes flights, the first at once. Between them it waits to be called, unless enough others do: a goroutine that has grown its
+// stack for one request has one for the next.
+func (c *committer) fly() {
+	for {
+		c.depart()
+		c.mu.Lock()
+		enough := c.waiting > freshWrites || c.closed
+		if !enough {
+			c.waiting++
+		}
+		c.mu.Unlock()
+		if enough {
+			return
+		}
+		select {
+		case <-c.calls:
+		case <-c.engine.ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		c.waiting--
+		c.mu.Unlock()
+	}
 }
 
 // depart takes along what there is, and flies. Where there was company before, the goroutines that have just been given
@@ -201,7 +233,7 @@ func (c *committer) depart() {
 	f := c.boardLocked(batch)
 	c.pumpLocked()
 	c.mu.Unlock()
-	c.fly(f)
+	c.make(f)
 }
 
 // land takes the outcome of a flight: hands out answers, sorts failures into definite and unknown ones, and sends on.

@@ -28,7 +28,7 @@ import (
 //	vigil.run     one; puts grants older than a second under watch, reads what a broken watch may have missed
 //	janitor.run   one; looks again for keys of unsettled attempts
 //	link          two for each open stream (send, receive); at most a handful of streams
-//	flight        one for each transaction under way, bounded by the committer
+//	flight        one for each transaction under way, bounded by the committer, and a few that wait for the next
 //	revoker       at most revokers; revoke the leases of lost sessions
 //
 //	journal.run   one; writes the log, and is not waited for

@@ -93,15 +93,16 @@ func (c *committer) supervise() {
 	c.pumpLocked()
 }
 
-func (c *committer) fly(f *flight) {
+// make sends the transaction and takes its answer.
+func (c *committer) make(f *flight) {
 	defer f.cancel()
 	if conn := c.engine.client.ActiveConnection(); conn.GetState() == connectivity.TransientFailure {
 		conn.ResetConnectBackoff() // after an outage grpc waits for seconds, up to two minutes; somebody waits for this
 	}
-	stamp, sent := c.engine.mark.stamp(), c.engine.clk.Now()
+	stamp, sent := c.engine.mark.stamp(), time.Now()
 	resp, err := c.transact(f.ctx, f.writes)
 	if err == nil {
-		c.observe(c.engine.clk.Now().Sub(sent))
+		c.observe(time.Since(sent))
 		err = c.engine.linearizable(resp.Header, stamp)
 	}
 	c.land(f, resp, err)

@@ -12,8 +12,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"example.com/leasehold/internal/clock"
 )
 
 // Grant is a lock that is held, or an election that is led, until it is released or lost. It ends once, for one reason:
@@ -22,7 +20,7 @@ import (
 // All methods are safe for concurrent use.
 type Grant struct {
 	place *place
-	since clock.Instant
+	since time.Time
 	age   aged
 
 	// ended is why the grant ended by itself, nil while it has not; the end of the session comes on top.
@@ -42,7 +40,7 @@ func (p *place) grant() (*Grant, error) {
 	if !s.Valid() {
 		return nil, s.Err()
 	}
-	g := &Grant{place: p, since: s.clk.Now()}
+	g := &Grant{place: p, since: time.Now()}
 	s.engine.vigil.add(g)
 	return g, nil
 }

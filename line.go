@@ -46,7 +46,7 @@ type place struct {
 
 	mu     sync.Mutex    // a leaf; it guards the fields below
 	signal chan struct{} // wakes the waiter; holds one; nil until it waits
-	value  string // as last known to be put, at revision mod
+	value  string        // as last known to be put, at revision mod
 	mod    int64
 	maybe  []string // values of proclamations since, whose outcome is not known
 	seen   sightings

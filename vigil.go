@@ -121,7 +121,7 @@ func (v *vigil) run() {
 func (v *vigil) mature() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	now := v.engine.clk.Now()
+	now := time.Now()
 	for v.oldest != nil {
 		g := v.oldest
 		if g.ended.Load() == nil && !g.place.session.ended() {
