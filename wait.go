@@ -138,7 +138,7 @@ func (w *waiter) aimAt(a ahead) {
 		w.stopOwn() // the line shows it too
 		return
 	}
-	w.line = s.engine.watcher.watch(s, target, "", p.key, p)
+	w.line = s.engine.watcher.watchGoing(s, target, p.key, p)
 }
 
 func (w *waiter) aimNowhere() {

@@ -5,6 +5,7 @@ package leasehold
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -38,6 +39,8 @@ type watcher struct {
 	breaks  int // in a row
 	turn    int
 	pruning bool // a session has ended since the last look
+	// attentive: run looks again within the silence that it bears, also if a watch begins meanwhile.
+	attentive atomic.Bool
 	// namespace is what a namespaced etcd client (clientv3/namespace) puts before its keys. Nothing tells it to us but
 	// the keys of our own lease, so it is learned from the first of them.
 	namespace      string
@@ -49,6 +52,8 @@ const (
 	watchIdle = 30 * time.Second
 	// refusedPause is when a refused watch is tried again.
 	refusedPause = time.Second
+	// ordersLimit bounds the orders that wait for company.
+	ordersLimit = 64
 )
 
 // A watch is one subscription. Its subscriber's methods are called from the goroutines of streams; they must not block. The
@@ -56,6 +61,7 @@ const (
 type watch struct {
 	id         int64
 	key, end   string // end "": the key alone
+	going      bool   // only the deletion of the key counts
 	subscriber subscriber
 	// The watch ends with the session. ownKey, under its lease, is the key by which a namespace can be learned.
 	session *Session
@@ -79,10 +85,19 @@ func newWatcher(e *engine) *watcher {
 
 // watch begins to follow key, or [key, end), until it is stopped or the session ends. ownKey is a key of the session.
 func (w *watcher) watch(s *Session, key, end, ownKey string, to subscriber) *watch {
+	return w.begin(&watch{key: key, end: end, subscriber: to, session: s, ownKey: ownKey})
+}
+
+// watchGoing begins to wait for the deletion of key: what is put there is not told.
+func (w *watcher) watchGoing(s *Session, key, ownKey string, to subscriber) *watch {
+	return w.begin(&watch{key: key, going: true, subscriber: to, session: s, ownKey: ownKey})
+}
+
+func (w *watcher) begin(sub *watch) *watch {
 	w.mu.Lock()
 	w.lastID++
-	sub := &watch{id: w.lastID, key: key, end: end, subscriber: to, session: s, ownKey: ownKey}
-	if s.ended() {
+	sub.id = w.lastID
+	if sub.session.ended() {
 		w.mu.Unlock()
 		return sub // whoever waits for it knows of the end
 	}
@@ -93,7 +108,7 @@ func (w *watcher) watch(s *Session, key, end, ownKey string, to subscriber) *wat
 		stream.link.kick()
 	}
 	w.mu.Unlock()
-	if stream == nil || first { // a stream that nobody used is not known to answer
+	if stream == nil || first && !w.attentive.Load() { // a stream that nobody used is not known to answer
 		w.kick()
 	}
 	return sub
@@ -113,7 +128,9 @@ func (w *watcher) stopLocked(sub *watch) {
 	delete(w.watches, sub.id)
 	if sub.sent && w.stream != nil {
 		w.stream.orders = append(w.stream.orders, -sub.id)
-		w.stream.link.kick()
+		if !sub.going || len(w.stream.orders) > ordersLimit {
+			w.stream.link.kick()
+		} // else it costs the server next to nothing, and goes with the next order or look
 	}
 }
 
@@ -168,6 +185,7 @@ func (w *watcher) attend() time.Duration {
 	w.pruneLocked()
 	now := w.engine.clk.Now()
 	s := w.stream
+	w.attentive.Store(s != nil)
 	if s == nil {
 		if len(w.watches) == 0 {
 			return watchIdle
@@ -178,8 +196,16 @@ func (w *watcher) attend() time.Duration {
 		w.openLocked(now)
 		return silence
 	}
+	if len(s.orders) > 0 {
+		s.link.kick()
+	}
 	if len(w.watches) == 0 {
-		if idle := now.Sub(s.heard); idle < watchIdle {
+		idle := now.Sub(s.heard)
+		if idle < 4*silence {
+			return silence // it is in use, and will be used again
+		}
+		w.attentive.Store(false)
+		if idle < watchIdle {
 			return watchIdle - idle
 		}
 		w.breakLocked(s)

@@ -104,6 +104,9 @@ func (s *watchStream) next(*watchLink) *pb.WatchRequest {
 		if sub.end != "" {
 			create.RangeEnd = []byte(w.namespace + sub.end)
 		}
+		if sub.going {
+			create.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
+		}
 		return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}
 	}
 	if !s.dead && s.progress {
