@@ -59,6 +59,8 @@ type engine struct {
 	reads   *committer
 	journal *journal // with the log of the session that started the engine
 
+	openings chan struct{} // holds one for each session that is being opened, up to openingsAtOnce
+
 	// users counts sessions, openings and what cleans up after them; guarded by engines.mu. At zero the engine ends.
 	users int
 }
@@ -131,6 +133,8 @@ func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
 		mark:   m,
 		clk:    clock.From(client.Ctx()),
 		done:   make(chan struct{}),
+
+		openings: make(chan struct{}, openingsAtOnce),
 	}
 	// The client's context carries no values or deadline of a caller: NewSession's context bounds the opening only.
 	e.ctx, e.cancel = context.WithCancel(client.Ctx())

@@ -142,6 +142,16 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 		}
 		return nil, 0, err
 	}
+	// Thousands of openings at once would wait for each other at the server, each take that for silence, and ask again.
+	turn := func() { <-e.openings }
+	select {
+	case e.openings <- struct{}{}:
+	case <-ctx.Done():
+		return fail(context.Cause(ctx))
+	case <-e.ctx.Done():
+		return fail(errClientClosed)
+	}
+	defer func() { turn() }()
 	for try := 0; ; try++ {
 		id := rand.Int64() | 1 // never 0, which would make the server choose
 		e.enter()
@@ -184,7 +194,9 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 				return fail(err)
 			}
 			e.client.ActiveConnection().ResetConnectBackoff()
-		case <-timer.C: // perhaps a silent member: another one is asked beside it
+		case <-timer.C: // perhaps a silent member: another one is asked beside it, and nobody waits for this one's turn to end
+			turn()
+			turn = func() {}
 		case <-ctx.Done():
 			timer.Stop()
 			return fail(context.Cause(ctx))
@@ -194,6 +206,9 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 		}
 	}
 }
+
+// openingsAtOnce is how many sessions of an etcd client are opened side by side.
+const openingsAtOnce = 128
 
 // unclaimedFor is how long the revocation of a lease that may not even exist is tried. It runs out by itself anyway.
 const unclaimedFor = time.Second

@@ -175,7 +175,18 @@ func (j *judge) changed(ch etcdfake.Change) {
 			before[string(kv.GetKey())] = kv
 		}
 	}
+	var survivors []*belief
+	for _, b := range j.grants {
+		if j.survivedLocked(b) {
+			survivors = append(survivors, b)
+		}
+	}
 	j.takeLocked(ch.Keys(prefix))
+	for _, b := range survivors {
+		if !j.survivedLocked(b) {
+			b.hit = time.Now() // not by the backup, but now
+		}
+	}
 	for _, ev := range ch.Events {
 		kv := ev.GetKv()
 		if old := before[string(kv.GetKey())]; old != nil && old.GetLease() != kv.GetLease() {

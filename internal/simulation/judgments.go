@@ -93,8 +93,8 @@ func (j *judge) shouldKnowLocked(b *belief, now time.Time) bool {
 	if b.hit.IsZero() {
 		return false
 	}
-	if b.hit.Equal(j.backAt) && slices.ContainsFunc(j.lines[b.name], func(kv *mvccpb.KeyValue) bool { return keyOf(kv) == b.key }) {
-		return false // it was there before the backup and still is
+	if j.survivedLocked(b) {
+		return false
 	}
 	if _, revoked := j.hitLeases[b.grant.Session().Lease()]; revoked && now.Sub(b.hit) > b.grant.Session().TTL() {
 		return true // whatever is disturbed: it cannot have been renewed
@@ -107,6 +107,12 @@ func (j *judge) shouldKnowLocked(b *belief, now time.Time) bool {
 		return now.Sub(b.hit) > j.bound.toldCalm
 	}
 	return now.Sub(b.hit) > j.bound.toldLate && now.Sub(calm) > j.bound.toldLate
+}
+
+// survivedLocked reports whether the cluster went back without taking the key of a grant along: it was there before the
+// backup and still is.
+func (j *judge) survivedLocked(b *belief) bool {
+	return j.epochs > 0 && b.hit.Equal(j.backAt) && slices.ContainsFunc(j.lines[b.name], func(kv *mvccpb.KeyValue) bool { return keyOf(kv) == b.key })
 }
 
 // exclusiveLocked looks for names with two valid holders. That is allowed only while one of them has not been told yet
