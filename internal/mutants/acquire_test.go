@@ -217,4 +217,8 @@ var acquires = []mutant{
 		"names", "a line has no slash at its end", one("key.go", "return prefix + escapeName(name) + \"/\" }", "return prefix + escapeName(name) }"),
 		"PlaceKey_IsWhereEtcdsOwnMutexStands",
 	},
+	{
+		"R9", "a grant forgets how its key was put before the last attempt has an outcome", one("line.go", "	if p.settled() {\n		p.acquire = nil", "	if p.settled() || true {\n		p.acquire = nil"),
+		"Grant_TheJanitorLeavesTheNextGrantOfAKeyAlone|Grant_AKeyWithAnUnsettledAttemptIsNotUsedAgain",
+	},
 }

@@ -29,7 +29,7 @@ var streams = []mutant{
 		"Committer_BoundsTheFlightsWithoutAnAnswer",
 	},
 	{
-		"R11", "an unanswered transaction is not sent again", one("flight.go", "	c.requeueLocked(f.writes)\n	c.pumpLocked()\n}", "	c.pumpLocked()\n}"),
+		"R11", "an unanswered transaction is not sent again", one("flight.go", "			c.requeueLocked(f.writes)\n", ""),
 		"Committer_SendsAgainWhatIsOverdueAndTheFirstAnswerCounts",
 	},
 	{
@@ -104,5 +104,17 @@ var streams = []mutant{
 			{"flight.go", "connectivity.TransientFailure {", "connectivity.Shutdown {"},
 		},
 		"Grant_IsToldOfWhatHappenedWhileItsWatchWasBroken",
+	},
+	{
+		"R12", "the endpoint of a leader that has died is preferred", one("carrier.go", "	k.pilot.distrustLocked(c.link.endpoint, 0)\n", ""),
+		"Stream_SurvivesChangesOfLeader",
+	},
+	{
+		"R12", "any member that answers a scout is taken for the leader", one("pilot.go", "	case c.member != c.sought:\n", "	case false:\n"),
+		"Pilot_AnEndpointOfManyMembersIsNotChased",
+	},
+	{
+		"R12", "the stream stays where it is when the leader changes", one("pilot.go", "k.mains[0] == c {\n		p.kick()\n", "k.mains[0] == c {\n"),
+		"Pilot_RenewalsFollowTheLeader",
 	},
 }
