@@ -138,7 +138,10 @@ func (w *waiter) aimAt(a ahead) {
 		w.stopOwn() // the line shows it too
 		return
 	}
-	w.line = s.engine.watcher.watchGoing(s, target, p.key, p)
+	var since int64
+	if w.line, since = s.engine.watcher.watchGoing(s, target, p.key, p); since > int64(p.token) {
+		p.tell(func(s *sightings) { s.stale, s.passed = true, true }) // it went before the watch was ours
+	}
 }
 
 func (w *waiter) aimNowhere() {

@@ -22,8 +22,14 @@ import (
 // on it will miss nothing, and then reads what happened before. The same holds after a break: the stream is opened again over
 // another member, every watch on it begins anew, and opened is called again.
 //
-// States of a watch: wanted (to be created on the current stream), created, refused (to be tried again later). The
-// server answers creations in the order in which they were sent, also those that it refuses, whose answers carry no id.
+// States of a watch: wanted (to be created on the current stream), created, refused (to be tried again later), resting (created, and
+// wanted by nobody any more). The server answers creations in the order in which they were sent, also those that it refuses, whose
+// answers carry no id.
+//
+// Resting. Clients that want a name again and again come in the same order each time, behind the same key. So a waiter's watch on the
+// key ahead is kept for a while: whoever of this client comes to stand behind that key again has a watch that began before it came, and
+// has nothing to read. What it may have missed is the deletion that was told between its own put and its taking over; so the watch
+// remembers the last one. A watch that is told something while it rests does not fit that pattern, and ends.
 //
 // Silence. Nothing distinguishes a quiet line from a dead member, so the watcher asks for progress when it has heard
 // nothing for a while, and takes an unanswered question as a break.
@@ -32,7 +38,8 @@ type watcher struct {
 	wake   chan struct{} // holds one
 
 	mu      sync.Mutex
-	watches map[int64]*watch
+	watches map[int64]*watch  // the resting ones too
+	resting map[string]*watch // by key
 	lastID  int64
 	stream  *watchStream // open or opening; nil while nobody watches and after a break
 	again   clock.Instant
@@ -52,8 +59,8 @@ const (
 	watchIdle = 30 * time.Second
 	// refusedPause is when a refused watch is tried again.
 	refusedPause = time.Second
-	// ordersLimit bounds the orders that wait for company.
-	ordersLimit = 64
+	// ordersLimit bounds the orders that wait for company, restLimit the watches that rest, and restFor for how long.
+	ordersLimit, restLimit, restFor = 64, 64, 3 * time.Second
 )
 
 // A watch is one subscription. Its subscriber's methods are called from the goroutines of streams; they must not block. The
@@ -68,6 +75,10 @@ type watch struct {
 	ownKey  string
 	// sent is set while the current stream has been asked for the watch; guarded by watcher.mu.
 	sent    bool
+	created bool          // and it has been created there
+	resting bool          // and nobody wants it
+	rests   clock.Instant // since when
+	gone    int64         // the revision of the last deletion that it was told of
 	refused clock.Instant // not before this instant again; 0: not refused
 	warned  bool
 }
@@ -80,7 +91,7 @@ type subscriber interface {
 }
 
 func newWatcher(e *engine) *watcher {
-	return &watcher{engine: e, wake: make(chan struct{}, 1), watches: make(map[int64]*watch), again: e.clk.Now(), turn: rand.IntN(1 << 16)}
+	return &watcher{engine: e, wake: make(chan struct{}, 1), watches: make(map[int64]*watch), resting: make(map[string]*watch), again: e.clk.Now(), turn: rand.IntN(1 << 16)}
 }
 
 // watch begins to follow key, or [key, end), until it is stopped or the session ends. ownKey is a key of the session.
@@ -88,9 +99,28 @@ func (w *watcher) watch(s *Session, key, end, ownKey string, to subscriber) *wat
 	return w.begin(&watch{key: key, end: end, subscriber: to, session: s, ownKey: ownKey})
 }
 
-// watchGoing begins to wait for the deletion of key: what is put there is not told.
-func (w *watcher) watchGoing(s *Session, key, ownKey string, to subscriber) *watch {
-	return w.begin(&watch{key: key, going: true, subscriber: to, session: s, ownKey: ownKey})
+// watchGoing begins to wait for the deletion of key: what is put there is not told. If since is not 0, the watch has been on for longer,
+// opened will not be called, and since is the revision of the last deletion that it was told of.
+func (w *watcher) watchGoing(s *Session, key, ownKey string, to subscriber) (sub *watch, since int64) {
+	w.mu.Lock()
+	if sub = w.resting[key]; sub != nil && !s.ended() {
+		w.wakeLocked(sub)
+		sub.subscriber, sub.session, sub.ownKey = to, s, ownKey
+		since = max(sub.gone, 1)
+	} else {
+		sub = nil
+	}
+	w.mu.Unlock()
+	if sub == nil {
+		sub = w.begin(&watch{key: key, going: true, subscriber: to, session: s, ownKey: ownKey})
+	}
+	return sub, since
+}
+
+// wakeLocked ends the rest of a watch.
+func (w *watcher) wakeLocked(sub *watch) {
+	delete(w.resting, sub.key)
+	sub.resting = false
 }
 
 func (w *watcher) begin(sub *watch) *watch {
@@ -114,10 +144,15 @@ func (w *watcher) begin(sub *watch) *watch {
 	return sub
 }
 
-// stop ends a watch. A call of its subscriber may still be under way.
+// stop ends a watch, or lets it rest. A call of its subscriber may still be under way.
 func (w *watcher) stop(sub *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if sub.going && sub.created && sub.refused == 0 && w.watches[sub.id] == sub && w.stream != nil && w.resting[sub.key] == nil && len(w.resting) < restLimit {
+		w.resting[sub.key] = sub
+		sub.resting, sub.rests, sub.subscriber = true, w.engine.clk.Now(), nil
+		return
+	}
 	w.stopLocked(sub)
 }
 
@@ -125,12 +160,24 @@ func (w *watcher) stopLocked(sub *watch) {
 	if w.watches[sub.id] != sub {
 		return
 	}
+	if sub.resting {
+		w.wakeLocked(sub)
+	}
 	delete(w.watches, sub.id)
 	if sub.sent && w.stream != nil {
 		w.stream.orders = append(w.stream.orders, -sub.id)
 		if !sub.going || len(w.stream.orders) > ordersLimit {
 			w.stream.link.kick()
 		} // else it costs the server next to nothing, and goes with the next order or look
+	}
+}
+
+// tireLocked ends the watches that have rested for long, or all.
+func (w *watcher) tireLocked(now clock.Instant, all bool) {
+	for _, sub := range w.resting {
+		if all || now.Sub(sub.rests) > restFor {
+			w.stopLocked(sub)
+		}
 	}
 }
 
@@ -185,6 +232,7 @@ func (w *watcher) attend() time.Duration {
 	w.pruneLocked()
 	now := w.engine.clk.Now()
 	s := w.stream
+	w.tireLocked(now, s == nil)
 	w.attentive.Store(s != nil)
 	if s == nil {
 		if len(w.watches) == 0 {
@@ -255,8 +303,9 @@ func (w *watcher) openLocked(now clock.Instant) {
 		return
 	}
 	s := &watchStream{watcher: w, heard: now}
+	w.tireLocked(now, true)
 	for id, sub := range w.watches {
-		sub.sent, sub.refused = false, 0
+		sub.sent, sub.created, sub.refused = false, false, 0
 		s.orders = append(s.orders, id)
 	}
 	s.link = startLink(w.engine, endpoints[w.turn%len(endpoints)], s)

@@ -6,11 +6,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -73,11 +72,16 @@ func (w *watcher) learnNamespace(ctx context.Context, conn *grpc.ClientConn) err
 		}
 	}
 	// The subscribers find out by reading that their keys are gone, which no watch will tell them.
+	var subscribers []subscriber
 	w.mu.Lock()
-	watches := slices.Collect(maps.Values(w.watches))
+	for _, sub := range w.watches {
+		if !sub.resting {
+			subscribers = append(subscribers, sub.subscriber)
+		}
+	}
 	w.mu.Unlock()
-	for _, sub := range watches {
-		sub.subscriber.opened()
+	for _, to := range subscribers {
+		to.opened()
 	}
 	return errNoOwnKey
 }
@@ -133,6 +137,19 @@ func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 		w.mu.Unlock()
 		return
 	}
+	for _, ev := range answer.GetEvents() {
+		if ev.GetType() == mvccpb.Event_DELETE {
+			sub.gone = max(sub.gone, ev.GetKv().GetModRevision())
+		}
+	}
+	if sub.resting && (answer.GetCanceled() || len(answer.GetEvents()) > 0) {
+		sub.sent = sub.sent && !answer.GetCanceled()
+		w.stopLocked(sub)
+	}
+	if sub.subscriber == nil {
+		w.mu.Unlock()
+		return
+	}
 	if answer.GetCanceled() {
 		// Refused, or ended by the server (compaction under a slow watch): it begins anew, soon, and under another id,
 		// because the server may go on to count the old one as taken.
@@ -140,7 +157,7 @@ func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 		w.lastID++
 		sub.id = w.lastID
 		w.watches[sub.id] = sub
-		sub.sent = false
+		sub.sent, sub.created = false, false
 		sub.refused = w.engine.clk.Now().Add(refusedPause)
 		if !sub.warned {
 			sub.warned = true
@@ -157,11 +174,12 @@ func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 	}
 	if answer.GetCreated() {
 		w.breaks = 0
+		sub.created = true
 	}
-	namespace := w.namespace
+	namespace, to := w.namespace, sub.subscriber
 	w.mu.Unlock()
 	if answer.GetCreated() {
-		sub.subscriber.opened()
+		to.opened()
 	}
 	if len(answer.GetEvents()) > 0 {
 		if namespace != "" {
@@ -169,7 +187,7 @@ func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 				ev.Kv.Key = ev.GetKv().GetKey()[len(namespace):]
 			}
 		}
-		sub.subscriber.saw(answer.GetEvents())
+		to.saw(answer.GetEvents())
 	}
 }
 
