@@ -139,6 +139,13 @@ func (c *committer) outcome(w *write) (settled, put bool) {
 	return w.out == 0 && !w.doubt, w.put
 }
 
+// failed reports whether no attempt of w has succeeded, nor can any be about to.
+func (c *committer) failed(w *write) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.out == 0 && !w.doubt && !w.won
+}
+
 // close answers everything with errClientClosed and sends nothing more.
 func (c *committer) close() {
 	c.mu.Lock()
@@ -266,7 +273,8 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 		} else if err != nil {
 			w.last = err
 		} else {
-			w.put = w.put || w.tries > 1 || c.share(f, i, resp).Succeeded
+			w.won = w.won || c.share(f, i, resp).Succeeded
+			w.put = w.put || w.tries > 1 || w.won
 		}
 		switch {
 		case w.answered:

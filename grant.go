@@ -188,9 +188,9 @@ func (p *place) deleteNow(ctx context.Context) error {
 			return
 		}
 		// Not found although nobody said so: somebody else has deleted it, or an attempt of this very write whose outcome is not
-		// known. In doubt it was our own: somebody else's deletion is told by the watch, and to be so late is rare.
-		sure, _ := e.writes.outcome(w)
-		answers <- answer{held: resp.Succeeded || !sure}
+		// known, or has come just behind this answer. In doubt it was our own: somebody else's deletion is told by the watch, and
+		// to be so late is rare.
+		answers <- answer{held: resp.Succeeded || !e.writes.failed(w)}
 	}
 	e.writes.submit(w)
 	select {

@@ -37,8 +37,9 @@ type arrival struct {
 }
 
 type deskReply struct {
-	rev int64
-	err error
+	rev  int64
+	err  error
+	lost bool // the comparisons failed
 }
 
 // A deskAnswer is what a write was told.
@@ -202,7 +203,9 @@ func (x *stubTxn) Commit() (*clientv3.TxnResponse, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
-		return x.applied(r.rev), nil
+		resp := x.applied(r.rev)
+		resp.Succeeded = !r.lost
+		return resp, nil
 	case <-x.ctx.Done():
 		return nil, clientv3.ContextError(x.ctx, x.ctx.Err())
 	}

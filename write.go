@@ -31,6 +31,7 @@ type write struct {
 	out      int  // of these, how many have no outcome yet
 	doubt    bool // of these, some ended without saying whether they were applied
 	put      bool // of these, one was answered as having succeeded, or more than one may have been applied
+	won      bool // of these, one was answered as having succeeded
 	queued   bool
 	answered bool
 	most     int   // shares a transaction of at most so many writes, because a larger one failed; 0: of any number

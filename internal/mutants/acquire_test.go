@@ -221,4 +221,8 @@ var acquires = []mutant{
 		"R9", "a grant forgets how its key was put before the last attempt has an outcome", one("line.go", "	if p.settled() {\n		p.acquire = nil", "	if p.settled() || true {\n		p.acquire = nil"),
 		"Grant_TheJanitorLeavesTheNextGrantOfAKeyAlone|Grant_AKeyWithAnUnsettledAttemptIsNotUsedAgain",
 	},
+	{
+		"R9", "a release is told that the key was gone, although another attempt has just deleted it", one("commit.go", "return w.out == 0 && !w.doubt && !w.won", "return w.out == 0 && !w.doubt"),
+		"Committer_AnAttemptThatSucceedsBehindTheAnswerCounts",
+	},
 }
