@@ -397,7 +397,7 @@ func TestCommitter_AnAttemptThatSucceedsBehindTheAnswerCounts(t *testing.T) {
 			failed <- d.c.failed(w)
 		}
 		d.c.submit(w)
-		time.Sleep(5 * time.Second) // it is overdue
+		time.Sleep(300 * time.Millisecond) // it is overdue, and sent once more
 		d.reply(1, deskReply{rev: 7, lost: true})
 		if <-failed {
 			d.Error("a deletion of which one attempt has succeeded counts as failed")
