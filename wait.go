@@ -110,7 +110,7 @@ func (p *place) recheckAfter() time.Duration {
 // aimAt makes the watches fit what is ahead.
 func (w *waiter) aimAt(a ahead) {
 	p := w.place
-	if w.neighbour != nil && w.neighbour.key == a.keys[0] && !w.neighbour.left.Load() {
+	if w.neighbour != nil && w.neighbour.key == a.keys[0] && !w.neighbour.left.Load() && !w.neighbour.wasTaken() {
 		return
 	}
 	w.leaveNeighbour()
