@@ -117,3 +117,32 @@ func TestWatcher_RestingWatchesEnd(t *testing.T) {
 		}
 	})
 }
+
+// A watch that rests may have begun after the key had gone for which it is taken over: it has nothing to tell of that.
+func TestWait_ARestingWatchThatBeganTooLateIsNotTrusted(t *testing.T) {
+	bubble(t, etcdfake.Options{}, func(r *rig) {
+		s := r.open(Config{TTL: time.Minute})
+		w := s.engine.watcher
+		for _, key := range []string{"a/first", "a/ahead"} {
+			r.must(second(r.cluster.Put(defaultPrefix+key, "", 0)))
+		}
+		s.load.Add(1)
+		p := s.newPlace("a", "")
+		defer p.leave()
+		a, err := p.join(r.Context())
+		r.must(err)
+		r.must(second(r.cluster.Delete(defaultPrefix + "a/ahead")))
+		sub, _ := w.watchGoing(s, defaultPrefix+"a/ahead", p.key, &place{session: s})
+		r.quiet()
+		w.stop(sub)
+		got := make(chan error, 1)
+		go func() { got <- p.wait(r.Context(), a) }()
+		r.quiet()
+		start := time.Now()
+		r.must(second(r.cluster.Delete(defaultPrefix + "a/first")))
+		r.must(r.result("the waiter", got))
+		if d := time.Since(start); d > 100*time.Millisecond {
+			r.Errorf("told %v after nobody was ahead", d)
+		}
+	})
+}

@@ -78,7 +78,7 @@ type watch struct {
 	created bool          // and it has been created there
 	resting bool          // and nobody wants it
 	rests   clock.Instant // since when
-	gone    int64         // the revision of the last deletion that it was told of
+	gone    int64         // the revision at which it began, or of the last deletion that it was told of since
 	refused clock.Instant // not before this instant again; 0: not refused
 	warned  bool
 }
@@ -100,13 +100,14 @@ func (w *watcher) watch(s *Session, key, end, ownKey string, to subscriber) *wat
 }
 
 // watchGoing begins to wait for the deletion of key: what is put there is not told. If since is not 0, the watch has been on for longer,
-// opened will not be called, and since is the revision of the last deletion that it was told of.
+// opened will not be called, and since is the revision at which it began, or of the last deletion that it was told of since: who came
+// to stand behind the key later has missed nothing.
 func (w *watcher) watchGoing(s *Session, key, ownKey string, to subscriber) (sub *watch, since int64) {
 	w.mu.Lock()
 	if sub = w.resting[key]; sub != nil && !s.ended() {
 		w.wakeLocked(sub)
 		sub.subscriber, sub.session, sub.ownKey = to, s, ownKey
-		since = max(sub.gone, 1)
+		since = sub.gone
 	} else {
 		sub = nil
 	}

@@ -174,7 +174,7 @@ func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 	}
 	if answer.GetCreated() {
 		w.breaks = 0
-		sub.created = true
+		sub.created, sub.gone = true, max(sub.gone, answer.GetHeader().GetRevision())
 	}
 	namespace, to := w.namespace, sub.subscriber
 	w.mu.Unlock()
