@@ -18,8 +18,8 @@ func (s *Session) stray() (wanted func() bool, done func()) {
 	var over atomic.Bool
 	end := sync.OnceFunc(func() {
 		over.Store(true)
+		s.engine.leave() // before Close goes on, which waits for the engine's goroutines if it is the last to leave
 		s.strays.leave()
-		s.engine.leave()
 	})
 	// A write that is not wanted any more is not answered.
 	stop := context.AfterFunc(s.ctx, func() { time.AfterFunc(s.granted, end) })
