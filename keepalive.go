@@ -133,6 +133,16 @@ func (k *keeper) session(id clientv3.LeaseID) *Session {
 	return k.sessions[id]
 }
 
+// anySession returns one of the sessions, nil if there is none.
+func (k *keeper) anySession() *Session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range k.sessions {
+		return s
+	}
+	return nil
+}
+
 // remove forgets a session. Called when it has ended.
 func (k *keeper) remove(s *Session) {
 	k.mu.Lock()

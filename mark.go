@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // A mark is what one etcd client has seen of its cluster: which one it is, and how far its store had come. It
@@ -130,11 +131,21 @@ func (e *engine) linearizable(h *pb.ResponseHeader, sent stamp) error {
 	return err
 }
 
-// streamed does the same for the header of any other answer.
+// streamed does the same for the header of any other answer. One that is not believed and reveals nothing may be a late one, or the
+// cluster that was left before is back: a read shows which. Without a session there is nobody to read for: see open.
 func (e *engine) streamed(h *pb.ResponseHeader) error {
 	revealed, err := e.mark.stream(h)
+	if err == nil {
+		return nil
+	}
 	if revealed {
 		e.rolledBack()
+	} else if s := e.keeper.anySession(); s != nil {
+		e.reads.submit(&write{
+			then:   []clientv3.Op{s.cfg.glance()},
+			wanted: func() bool { return !s.ended() },
+			done:   func(*clientv3.TxnResponse, error) {},
+		})
 	}
 	return err
 }

@@ -138,3 +138,58 @@ func TestCluster_RolledBackWhileNobodyHoldsAnything(t *testing.T) {
 		}
 	})
 }
+
+// A cluster that was left may come back, as after a fail-over to another site and home again. That is a change like the first:
+// told at once, and then there are sessions again.
+func TestCluster_TheFormerOneComesBack(t *testing.T) {
+	for name, held := range map[string]bool{"under a grant": true, "under a session without grants": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+				open := func() *Session {
+					for range 3 { // the answer that reveals a change is refused itself
+						if s, err := NewSession(r.within(5*time.Second), r.client, Config{TTL: time.Minute}); err == nil {
+							r.Cleanup(s.Abandon)
+							return s
+						}
+					}
+					r.Fatal("no session although the store has passed the mark")
+					return nil
+				}
+				replace := func(id uint64) {
+					at := r.cluster.Revision()
+					r.cluster.Replace(id)
+					for r.cluster.Revision() <= at {
+						r.must(second(r.cluster.Put("filler", "x", 0)))
+					}
+				}
+				s := open()
+				r.must(r.lock(s, "a").Release(r.Context()))
+				s.engine.mark.mu.Lock()
+				home := s.engine.mark.cluster
+				s.engine.mark.mu.Unlock()
+				replace(0xbeef)
+				r.ended("the session", s.Done(), time.Minute)
+
+				s = open()
+				if held {
+					r.lock(s, "a")
+				}
+				time.Sleep(3 * time.Second)
+				replace(home)
+				within := s.TTL() / 3
+				if held {
+					within = 2 * time.Second
+				}
+				r.ended("the session", s.Done(), within)
+				if !errors.Is(s.Err(), ErrRolledBack) {
+					r.Errorf("reason %v, want ErrRolledBack", s.Err())
+				}
+				s = open()
+				r.must(s.Close(r.Context()))
+
+				replace(0xbeef) // while there is no session
+				r.lock(open(), "a")
+			})
+		})
+	}
+}

@@ -92,12 +92,15 @@ func (e *engine) open(ctx context.Context, cfg Config) (*Session, error) {
 	}
 	if e.mark.suspect() {
 		// Only a linearizable answer above the mark shows that tokens will rise again.
-		if _, err := e.read(ctx, nil, clientv3.OpGet(cfg.Prefix, clientv3.WithCountOnly())); err != nil {
+		if _, err := e.read(ctx, nil, cfg.glance()); err != nil {
 			return nil, err
 		}
 	}
 	for {
 		granted, sent, err := e.grant(ctx, cfg.TTL)
+		if errors.Is(err, ErrRolledBack) && !e.mark.suspect() {
+			_, _ = e.read(ctx, nil, cfg.glance()) // so that the next opening knows whether a cluster that was left is back
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -123,6 +126,9 @@ func (e *engine) open(ctx context.Context, cfg Config) (*Session, error) {
 		return s, nil
 	}
 }
+
+// glance is a read that costs next to nothing, of a key that whoever uses the prefix may read.
+func (c Config) glance() clientv3.Op { return clientv3.OpGet(c.Prefix, clientv3.WithCountOnly()) }
 
 // grant asks for a lease until it gets one, ctx ends or etcd refuses. Each attempt has a lease id of its own, known
 // before it is sent: the leases of attempts whose answer is lost are revoked in the background (R9).
