@@ -65,8 +65,8 @@ type committer struct {
 }
 
 const (
-	// freshWrites and freshReads are how many transactions are sent side by side. More writes would only be smaller ones. An
-	// urgent write does not wait for the one that is under way: it goes beside it, with whatever else is queued.
+	// freshWrites and freshReads are how many transactions are sent side by side. More of writes would only be smaller ones. But one
+	// more goes beside the one that is under way, with whatever is queued, when it would be half full; and so does an urgent write.
 	freshWrites, freshReads = 1, 4
 	// flightLimit bounds the flights without an answer. Above it the oldest is given up, its outcome unknown.
 	flightLimit = 32
@@ -177,7 +177,7 @@ func (c *committer) pumpLocked() {
 	if c.reads {
 		room = freshReads
 	}
-	if c.urgent > 0 {
+	if c.urgent > 0 || len(c.queue) >= c.limit/2 {
 		room = max(room, freshWrites+1)
 	}
 	if c.closed || c.paused || c.boarding || len(c.queue) == 0 || c.fresh >= room {
@@ -222,7 +222,7 @@ func (c *committer) fly() {
 // it is the larger transactions that carry it.
 func (c *committer) depart() {
 	c.mu.Lock()
-	if c.company {
+	if c.company && len(c.queue) < c.limit/2 {
 		c.mu.Unlock()
 		runtime.Gosched()
 		c.mu.Lock()

@@ -67,14 +67,13 @@ func TestCommitter_BoundsASharedTransaction(t *testing.T) {
 		for i := range 200 {
 			d.submit(fmt.Sprint("l", i), fmt.Sprint("k", i))
 		}
+		d.wantSizes(1, shareLimit/2) // one goes beside the one under way when it is half full, and no third
 		d.answer(0, 2)
-		if n := len(d.arrived()[1].writes); n != shareLimit {
-			d.Errorf("%d writes in one transaction, want %d", n, shareLimit)
-		}
+		d.wantSizes(1, shareLimit/2, shareLimit)
 		d.answer(1, 3)
-		if n := len(d.arrived()[2].writes); n != 200-shareLimit {
-			d.Errorf("%d writes in the next, want the remaining %d", n, 200-shareLimit)
-		}
+		d.wantSizes(1, shareLimit/2, shareLimit)
+		d.answer(2, 4)
+		d.wantSizes(1, shareLimit/2, shareLimit, 200-shareLimit/2-shareLimit)
 	})
 	onDesk(t, false, func(d *desk) {
 		d.submit("x", "x")
@@ -180,7 +179,7 @@ func TestCommitter_AnOverdueFlightsOwnAnswerCountsToo(t *testing.T) {
 func TestCommitter_FindsTheBadWriteByHalves(t *testing.T) {
 	onDesk(t, false, func(d *desk) {
 		d.submit("x", "x")
-		const n = 64
+		const n = shareLimit/2 - 1
 		for i := range n {
 			d.submit(fmt.Sprint("l", i), fmt.Sprint("k", i))
 		}

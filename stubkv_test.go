@@ -120,6 +120,18 @@ func (d *desk) wantFlights(want string) {
 	}
 }
 
+// wantSizes checks how many writes each arrived transaction has.
+func (d *desk) wantSizes(want ...int) {
+	d.Helper()
+	var got []int
+	for _, a := range d.arrived() {
+		got = append(got, len(a.writes))
+	}
+	if !slices.Equal(got, want) {
+		d.Fatalf("transactions of %v writes, want %v", got, want)
+	}
+}
+
 // answer answers the i-th transaction as applied at a revision.
 func (d *desk) answer(i int, rev int64) {
 	d.reply(i, deskReply{rev: rev})

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"example.com/leasehold/bench/internal/etcd"
 	"example.com/leasehold/bench/internal/report"
 )
@@ -35,6 +37,14 @@ func lockAxis(ctx context.Context, l *lab) (err error) {
 		curves.add(float64(workers), t)
 		l.rows(plural(workers, "goroutine"), t, lockMetrics(workers)...)
 	}
+	const names, underWay = 120, 4
+	t, err := l.turns(ctx, l.rounds, []subject{floor}, func(ctx context.Context, _ subject, _ int) (reading, error) {
+		return l.lockByHand(ctx, cluster, l.sized(names), underWay)
+	})
+	if err != nil {
+		return fmt.Errorf("locks in shared transactions: %w", err)
+	}
+	l.rows(fmt.Sprintf("by hand, %d names in a transaction, %d under way", names, underWay), t, rate("locks", no), clientCPU("lock", no), serverCPU("lock", no))
 	return errors.Join(
 		l.draw("lock-throughput", "Lock and unlock, distinct names: throughput", "goroutines", "locks a second", curves.of("rate", 1)),
 		l.draw("lock-median", "Lock and unlock, distinct names: median latency", "goroutines", "ms", curves.of("p50", 1e3)),
@@ -85,4 +95,50 @@ func (l *lab) lockAndUnlock(ctx context.Context, cluster *etcd.Cluster, s subjec
 		}
 		return unlock(ctx)
 	})
+}
+
+// lockByHand measures what etcd itself does with the writes of locks in shared transactions, as fast as it takes them: the floor for
+// whoever shares transactions, and the ceiling for the throughput of locks.
+func (l *lab) lockByHand(ctx context.Context, cluster *etcd.Cluster, names, underWay int) (_ reading, err error) {
+	client, err := dial(ctx, cluster.Endpoints)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	lease, err := client.Grant(ctx, int64(leaseTTL/time.Second))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, rerr := client.Revoke(context.WithoutCancel(ctx), lease.ID)
+		err = errors.Join(err, rerr)
+	}()
+	locks, unlocks := make([][]clientv3.Op, underWay), make([][]clientv3.Op, underWay)
+	prefix := newPrefix()
+	for w := range underWay {
+		for i := range names {
+			line := fmt.Sprintf("%sname-%d-%d/", prefix, w, i)
+			key := line + "key"
+			locks[w] = append(locks[w], clientv3.OpTxn(
+				[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
+				[]clientv3.Op{clientv3.OpPut(key, "", clientv3.WithLease(lease.ID)), clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithKeysOnly())}, nil))
+			unlocks[w] = append(unlocks[w], clientv3.OpTxn(
+				[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)},
+				[]clientv3.Op{clientv3.OpDelete(key)}, nil))
+		}
+	}
+	r, err := probe{cluster: cluster}.closedLoop(ctx, underWay, l.length/4, l.length, func(ctx context.Context, w int) error {
+		if _, err := client.Txn(ctx).Then(locks[w]...).Commit(); err != nil {
+			return err
+		}
+		_, err := client.Txn(ctx).Then(unlocks[w]...).Commit()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r["rate"] *= float64(names)
+	r["client"] /= float64(names)
+	r["server"] /= float64(names)
+	return r, nil
 }
