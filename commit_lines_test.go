@@ -4,6 +4,7 @@ package leasehold
 
 import (
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -28,5 +29,28 @@ func TestCommitter_ADeletionSharesWithAPutOfItsLineButNotWithALookAtIt(t *testin
 			d.answer(i, int64(10+i))
 		}
 		d.wantFlights("x | free1 free2 put | look")
+	})
+}
+
+// A deletion that finds nothing is no loss if it was sent twice and the other attempt has found the key, though its answer comes second.
+func TestCommitter_AnAttemptThatSucceedsBehindTheAnswerCounts(t *testing.T) {
+	onDesk(t, false, func(d *desk) {
+		failed := make(chan bool, 1)
+		w := &write{line: "l", frees: true, size: 10, then: []clientv3.Op{clientv3.OpDelete("k")}, wanted: func() bool { return true }}
+		w.cmps = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("k"), "=", 1)}
+		w.done = func(*clientv3.TxnResponse, error) {
+			d.c.mu.Lock()
+			first := d.seen[0]
+			d.c.mu.Unlock()
+			first.reply <- deskReply{rev: 7}
+			time.Sleep(time.Millisecond) // until that has landed
+			failed <- d.c.failed(w)
+		}
+		d.c.submit(w)
+		time.Sleep(300 * time.Millisecond) // it is overdue, and sent once more
+		d.reply(1, deskReply{rev: 7, lost: true})
+		if <-failed {
+			d.Error("a deletion of which one attempt has succeeded counts as failed")
+		}
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -378,28 +377,5 @@ func TestCommitter_ARolledBackAnswerIsARefusal(t *testing.T) {
 		d.submit("l", "c")
 		d.answer(2, 51)
 		d.wantAnswer("c", 51)
-	})
-}
-
-// A deletion that finds nothing is no loss if it was sent twice and the other attempt has found the key, though its answer comes second.
-func TestCommitter_AnAttemptThatSucceedsBehindTheAnswerCounts(t *testing.T) {
-	onDesk(t, false, func(d *desk) {
-		failed := make(chan bool, 1)
-		w := &write{line: "l", frees: true, size: 10, then: []clientv3.Op{clientv3.OpDelete("k")}, wanted: func() bool { return true }}
-		w.cmps = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("k"), "=", 1)}
-		w.done = func(*clientv3.TxnResponse, error) {
-			d.c.mu.Lock()
-			first := d.seen[0]
-			d.c.mu.Unlock()
-			first.reply <- deskReply{rev: 7}
-			time.Sleep(time.Millisecond) // until that has landed
-			failed <- d.c.failed(w)
-		}
-		d.c.submit(w)
-		time.Sleep(300 * time.Millisecond) // it is overdue, and sent once more
-		d.reply(1, deskReply{rev: 7, lost: true})
-		if <-failed {
-			d.Error("a deletion of which one attempt has succeeded counts as failed")
-		}
 	})
 }
