@@ -14,8 +14,9 @@ import (
 // (scenario: restore from a snapshot under live clients).
 //
 // Answers to concurrent requests overtake each other, so an answer is held against the mark as it stood when its
-// request was sent (its stamp), never against the present one. Only answers that went through the leader count (Txn, Get): the
-// headers of keepalives and watches carry the revision of the member asked, which may lag.
+// request was sent (its stamp), never against the present one. Only answers that went through the leader are held against it (Txn,
+// Get): the headers of keepalives and watches carry the revision of the member asked, which may lag. But all of them raise it: what
+// a member tells has happened.
 //
 // A change is revealed once, and everything of before ends. What was under way then is answered by whichever cluster it met: it is
 // not believed, and it reveals nothing new, so that what was opened since does not end for a change of before.
@@ -23,7 +24,7 @@ type mark struct {
 	mu sync.Mutex
 	// cluster is the id of the cluster whose answers are believed; 0 until the first answer.
 	cluster uint64
-	// highest is the highest revision in a linearizable answer. It never falls.
+	// highest is the highest revision in any answer. It never falls while the cluster stays the same.
 	highest int64
 	// behind is set while the cluster is known to be another one or to have gone back, until it has passed highest.
 	behind bool
@@ -102,9 +103,12 @@ func (m *mark) stream(h *pb.ResponseHeader) (revealed bool, err error) {
 	id := h.GetClusterId()
 	switch {
 	case m.cluster == 0:
-		m.cluster = id
+		m.cluster, m.highest = id, h.GetRevision()
 		return false, nil
 	case id == m.cluster:
+		if !m.behind {
+			m.highest = max(m.highest, h.GetRevision())
+		}
 		return false, nil
 	case m.behind && id == m.rumour, !m.behind && id == m.former:
 		return false, ErrRolledBack

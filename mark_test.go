@@ -108,7 +108,8 @@ func TestMark_JudgesAnswers(t *testing.T) {
 		},
 		{"a stream that lags", []heard{{false, clusterA, 9, 0, ok, ok}, {true, clusterA, 3, 0, ok, ok}, {false, clusterA, 9, 0, ok, ok}}},
 		{"a stream of another cluster", []heard{{false, clusterA, 9, 0, ok, ok}, {true, clusterB, 30, 0, refused, suspect}}},
-		{"a stream that is ahead moves nothing", []heard{{true, clusterA, 30, 0, ok, ok}, {false, clusterA, 9, 0, ok, ok}}},
+		{"what a stream tells has happened", []heard{{true, clusterA, 30, 0, ok, ok}, {false, clusterA, 9, 0, refused, suspect}}},
+		{"a stream is ahead of what is under way", []heard{{false, clusterA, 9, 0, ok, ok}, {true, clusterA, 30, 0, ok, ok}, {false, clusterA, 29, 1, ok, ok}}},
 		{"a stream answers first", []heard{{true, clusterA, 1, 0, ok, ok}, {false, clusterB, 9, 0, refused, ok}}},
 		{
 			"a stream of another cluster, then the old one again",

@@ -193,3 +193,25 @@ func TestCluster_TheFormerOneComesBack(t *testing.T) {
 		})
 	}
 }
+
+// A holder that learned of its turn by its watch knows how far the store had come. If a backup takes back just the release before
+// it, the released key is there again, ahead of whoever comes: a token that is not above what the watch told shows it.
+func TestCluster_TakingBackWhatOnlyAWatchToldIsNoticed(t *testing.T) {
+	bubble(t, etcdfake.Options{}, func(r *rig) {
+		other := r.another()
+		ahead := other.lock(other.open(Config{}), "a")
+		s := r.open(Config{})
+		got := make(chan error, 1)
+		go func() {
+			_, err := s.Lock(r.Context(), "a")
+			got <- err
+		}()
+		time.Sleep(3 * time.Second) // its watch is there, and has been read behind
+		r.must(ahead.Release(r.Context()))
+		r.must(r.result("the waiter", got))
+		r.must(r.cluster.RollBackTo(r.cluster.Revision() - 1))
+		if g, err := s.Lock(r.within(time.Second), "b"); !errors.Is(err, ErrRolledBack) {
+			r.Errorf("a lock after that: %v, %v; want ErrRolledBack", g, err)
+		}
+	})
+}

@@ -225,4 +225,8 @@ var acquires = []mutant{
 		"R9", "a release is told that the key was gone, although another attempt has just deleted it", one("commit.go", "return w.out == 0 && !w.doubt && !w.won", "return w.out == 0 && !w.doubt"),
 		"Committer_AnAttemptThatSucceedsBehindTheAnswerCounts",
 	},
+	{
+		"rollback", "what a watch has told is forgotten", one("mark.go", "			m.highest = max(m.highest, h.GetRevision())\n		}\n		return false, nil", "		}\n		return false, nil"),
+		"Cluster_TakingBackWhatOnlyAWatchToldIsNoticed",
+	},
 }
