@@ -196,6 +196,9 @@ func (p *place) deleteNow(ctx context.Context) error {
 	select {
 	case a := <-answers:
 		if a.err == nil && !a.held {
+			if lost := p.session.Err(); lost != nil {
+				return lost // the key went with its lease, whose end is the reason
+			}
 			return fmt.Errorf("%w before the release", ErrRevoked)
 		}
 		return a.err

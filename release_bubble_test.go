@@ -84,3 +84,22 @@ func TestRelease_ARefusedTryIsNoDoubt(t *testing.T) {
 		}
 	})
 }
+
+// A lease that has run out meanwhile takes the key along. That is no doing of an operator's, though nobody had noticed the end of
+// the session before the answer came.
+func TestRelease_BehindTheEndOfTheLeaseTellsThatItHasExpired(t *testing.T) {
+	bubble(t, etcdfake.Options{}, func(r *rig) {
+		s := r.open(Config{})
+		g := r.lock(s, "a")
+		r.cluster.Hook(txnOnce(func(ctx context.Context, _ etcdfake.Call, next etcdfake.Next) (proto.Message, error) {
+			s.expiry.Store(int64(s.clk.Now())) // as after a sleep of the machine, in which the keeper slept too
+			if _, err := r.cluster.Revoke(s.id); err != nil {
+				return nil, err
+			}
+			return next(ctx)
+		}))
+		if err := g.Release(r.Context()); !errors.Is(err, ErrExpired) {
+			r.Errorf("Release: %v, want %v", err, ErrExpired)
+		}
+	})
+}
