@@ -51,7 +51,7 @@ func crashAxis(ctx context.Context, l *lab) (err error) {
 	}
 	ttls := []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second}
 	if l.instant {
-		ttls = ttls[:1]
+		ttls = []time.Duration{l.brief(ttls[0])}
 	}
 	return l.kills(ctx, cluster, clients[0], ttls)
 }

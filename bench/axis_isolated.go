@@ -113,15 +113,22 @@ func isolated(ctx context.Context, s subject, clients []*clientv3.Client, how en
 	return n.at.Sub(begin), n.unlock(ctx)
 }
 
+// lineWait is how long a line may take to form. If it does not, somebody has lost his session, on a machine that is too busy to
+// measure anything.
+const lineWait = time.Minute
+
 // waitForLine waits until there are so many keys under a prefix.
 func waitForLine(ctx context.Context, client *clientv3.Client, prefix string, n int) error {
-	for {
+	for begin := time.Now(); ; {
 		resp, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", prefix, err)
 		}
 		if resp.Count == int64(n) {
 			return nil
+		}
+		if time.Since(begin) > lineWait {
+			return fmt.Errorf("after %v %d stand in line under %s, want %d", lineWait, resp.Count, prefix, n)
 		}
 		if err := pause(ctx, 5*time.Millisecond); err != nil {
 			return err
