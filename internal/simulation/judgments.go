@@ -263,6 +263,8 @@ func (j *judge) goesBack(do func()) {
 	j.epochs++
 	j.backAt = time.Now()
 	clear(j.highest)
+	clear(j.hitKeys) // what an operator took may be back, and the same key can be put again at the same revision
+	clear(j.hitLeases)
 	for _, b := range j.grants {
 		if b.hit.IsZero() {
 			b.hit = j.backAt
