@@ -13,12 +13,13 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
 
 // worker stops or kills a worker, or makes its way to the register long.
 func (n *nemesis) worker(ctx context.Context, d deed) {
-	f := fault{Kind: d.Kind, Begin: now(), Worker: d.Slot, Member: -1}
+	f := fault{Kind: d.Kind, Begin: machineclock.Now(), Worker: d.Slot, Member: -1}
 	process := n.workers[d.Slot]
 	length := d.For.Round(time.Millisecond)
 	switch d.Kind {
@@ -33,7 +34,7 @@ func (n *nemesis) worker(ctx context.Context, d deed) {
 		stopped := n.registry.atIntent(d.Slot, func() bool { return process.signal(syscall.SIGSTOP) })
 		select {
 		case <-stopped:
-			f.Begin = now()
+			f.Begin = machineclock.Now()
 			n.during(ctx, f, d.For)
 			process.signal(syscall.SIGCONT)
 		case <-time.NewTimer(d.For).C: // it held nothing
@@ -58,7 +59,7 @@ func (n *nemesis) worker(ctx context.Context, d deed) {
 func (n *nemesis) operate(ctx context.Context, d deed) {
 	brief, cancel := context.WithTimeout(ctx, bestEffort)
 	defer cancel()
-	f := fault{Kind: d.Kind, Begin: now(), Worker: -1, Member: -1}
+	f := fault{Kind: d.Kind, Begin: machineclock.Now(), Worker: -1, Member: -1}
 	if d.Kind == operatorNoSpace {
 		err := n.cluster.RaiseNoSpace(brief)
 		f.What = fmt.Sprintf("the alarm of a full disk, error %v", err)
@@ -73,7 +74,7 @@ func (n *nemesis) operate(ctx context.Context, d deed) {
 		return // no quorum, or nobody there
 	}
 	kv := resp.Kvs[0]
-	f.Begin, f.Keys, f.Created = now(), []string{string(kv.Key)}, kv.CreateRevision
+	f.Begin, f.Keys, f.Created = machineclock.Now(), []string{string(kv.Key)}, kv.CreateRevision
 	switch d.Kind {
 	case operatorDelete:
 		_, err = n.operator.Delete(brief, string(kv.Key))
@@ -85,7 +86,7 @@ func (n *nemesis) operate(ctx context.Context, d deed) {
 		f.Lease = kv.Lease
 		_, err = n.operator.Revoke(brief, clientv3.LeaseID(kv.Lease))
 	}
-	f.What, f.End = fmt.Sprintf("the operator: %s %s, error %v", f.Kind, kv.Key, err), now()
+	f.What, f.End = fmt.Sprintf("the operator: %s %s, error %v", f.Kind, kv.Key, err), machineclock.Now()
 	n.note(f) // also if the outcome is unknown
 	if d.Kind == operatorOverwrite {
 		n.takeBack(ctx, kv)
@@ -99,7 +100,7 @@ func (n *nemesis) takeBack(ctx context.Context, kv *mvccpb.KeyValue) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	key := string(kv.Key)
-	f := fault{Kind: "take back", What: "the operator deletes what he has overwritten: " + key, Begin: now(), Worker: -1, Member: -1, Keys: []string{key}, Created: kv.CreateRevision}
+	f := fault{Kind: "take back", What: "the operator deletes what he has overwritten: " + key, Begin: machineclock.Now(), Worker: -1, Member: -1, Keys: []string{key}, Created: kv.CreateRevision}
 	tried := false
 	for ctx.Err() == nil {
 		brief, cancel := context.WithTimeout(ctx, bestEffort)
@@ -111,7 +112,7 @@ func (n *nemesis) takeBack(ctx context.Context, kv *mvccpb.KeyValue) {
 		tried = tried || err != nil // what failed may have been done all the same
 		if err == nil {
 			if resp.Succeeded || tried {
-				f.End = now()
+				f.End = machineclock.Now()
 				n.note(f)
 			}
 			return
@@ -143,12 +144,12 @@ const raiseBy = 2000
 func (n *nemesis) rewind(ctx context.Context, d deed) error {
 	var saved *leaseholdtest.Saved
 	if d.Kind == rollBack {
-		f := fault{Kind: "save", What: "all members stop for a moment, to save the data", Begin: now(), Worker: -1, Member: -1}
+		f := fault{Kind: "save", What: "all members stop for a moment, to save the data", Begin: machineclock.Now(), Worker: -1, Member: -1}
 		var err error
 		if saved, err = n.cluster.Save(ctx); err != nil {
 			return err
 		}
-		f.End = now()
+		f.End = machineclock.Now()
 		n.note(f)
 	}
 	if err := sleep(ctx, d.For); err != nil {
@@ -158,7 +159,7 @@ func (n *nemesis) rewind(ctx context.Context, d deed) error {
 	if err != nil {
 		return err
 	}
-	f := fault{Kind: d.Kind, What: d.Kind + " the data of all members", Begin: now(), Worker: -1, Member: -1, Rewind: true}
+	f := fault{Kind: d.Kind, What: d.Kind + " the data of all members", Begin: machineclock.Now(), Worker: -1, Member: -1, Rewind: true}
 	switch d.Kind {
 	case rollBack:
 		err = n.cluster.Rollback(ctx, saved)
@@ -175,16 +176,16 @@ func (n *nemesis) rewind(ctx context.Context, d deed) error {
 			return err
 		}
 	}
-	f.End = now()
+	f.End = machineclock.Now()
 	n.note(f)
 	if err := n.login(); err != nil {
 		return err
 	}
-	f = fault{Kind: "raise revision", Begin: now(), Worker: -1, Member: -1}
+	f = fault{Kind: "raise revision", Begin: machineclock.Now(), Worker: -1, Member: -1}
 	if err := n.raise(ctx, high+raiseBy); err != nil {
 		return err
 	}
-	f.What, f.End = fmt.Sprintf("the operator lifts the revision above %d", high+raiseBy), now()
+	f.What, f.End = fmt.Sprintf("the operator lifts the revision above %d", high+raiseBy), machineclock.Now()
 	n.note(f)
 	return sleep(ctx, n.opts.ttl)
 }

@@ -11,7 +11,12 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"example.com/leasehold/internal/machineclock"
 )
+
+// instant is a reading of the clock that all processes of the machine share.
+type instant = machineclock.Instant
 
 // history is everything that happened in a run.
 type history struct {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
 
@@ -91,9 +92,6 @@ func main() {
 var errViolated = errors.New("the checks found violations")
 
 func (o options) run(ctx context.Context) error {
-	if _, err := readClock(); err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "torture")
 	if err != nil {
 		return err
@@ -174,7 +172,7 @@ func (o options) record(ctx context.Context, dir string) (*history, error) {
 			Subject: o.subject, Names: o.names(), TTL: o.ttl, Seed: o.seed, Register: socket,
 		}})
 	}
-	h := &history{Subject: o.subject, Seed: o.seed, TTL: o.ttl, Command: o.command(), Begin: now(), Names: o.names()}
+	h := &history{Subject: o.subject, Seed: o.seed, TTL: o.ttl, Command: o.command(), Begin: machineclock.Now(), Names: o.names()}
 	if err := o.play(ctx, n, listener, h); err != nil {
 		return nil, err
 	}
@@ -206,11 +204,11 @@ func (o options) play(ctx context.Context, n *nemesis, listener net.Listener, h 
 	if errs[len(n.workers)] = n.goBack(working); errs[len(n.workers)] != nil {
 		stopWork() // a cluster that is broken for good
 	}
-	h.Main = now()
+	h.Main = machineclock.Now()
 	errs[len(n.workers)+1] = n.run(working)
-	h.Calm = now()
+	h.Calm = machineclock.Now()
 	_ = sleep(working, o.calm) // ends early if everything does
-	h.End = now()
+	h.End = machineclock.Now()
 	stopWork()
 	workers.Wait()
 	return errors.Join(errs...)

@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
 
@@ -44,7 +45,7 @@ func (n *nemesis) note(f fault) int {
 func (n *nemesis) ended(i int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.faults[i].End = now()
+	n.faults[i].End = machineclock.Now()
 }
 
 // during records a fault that lasts for d, from now on, and waits for its end, or that of the run.
@@ -104,7 +105,7 @@ const bestEffort = time.Second
 
 // member does something to members. What cannot be done is left out: nothing is recorded of it.
 func (n *nemesis) member(ctx context.Context, d deed) {
-	f := fault{Kind: d.Kind, What: d.Kind, Begin: now(), Worker: -1, Member: d.Member}
+	f := fault{Kind: d.Kind, What: d.Kind, Begin: machineclock.Now(), Worker: -1, Member: d.Member}
 	brief, cancel := context.WithTimeout(ctx, bestEffort)
 	defer cancel()
 	switch d.Kind {
@@ -182,7 +183,7 @@ func (n *nemesis) memberStep(ctx, brief context.Context, s leaseholdtest.Step, f
 		n.undone(about)
 	case leaseholdtest.ActLead, leaseholdtest.ActCompact:
 		if err == nil {
-			f.End = now()
+			f.End = machineclock.Now()
 			n.note(f)
 		}
 	default:
@@ -195,7 +196,7 @@ func (n *nemesis) memberStep(ctx, brief context.Context, s leaseholdtest.Step, f
 // link does something to one link of a client, or to all of them.
 func (n *nemesis) link(ctx context.Context, d deed) {
 	s := d.Step
-	f := fault{Kind: d.Kind, What: s.String(), Begin: now(), Worker: s.Client, Member: -1}
+	f := fault{Kind: d.Kind, What: s.String(), Begin: machineclock.Now(), Worker: s.Client, Member: -1}
 	if d.Kind == forClient(s.Do) {
 		links := n.clients[s.Client].Links()
 		f.What = fmt.Sprintf("all links of w%d: %s", s.Client, onLinkText(s))
@@ -277,7 +278,7 @@ func (n *nemesis) endOpen() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for about, i := range n.open {
-		n.faults[i].End = now()
+		n.faults[i].End = machineclock.Now()
 		delete(n.open, about)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/leasehold"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // registers are the resource: a value for each name, which only ever accepts the tokens that it has seen last, or higher ones.
@@ -115,7 +116,7 @@ func (r *registers) do(q request) answer {
 		return answer{Value: before}
 	}
 	r.values[q.Name] = q.Value
-	r.applied = append(r.applied, applied{At: now(), Name: q.Name, Token: q.Token, Value: q.Value})
+	r.applied = append(r.applied, applied{At: machineclock.Now(), Name: q.Name, Token: q.Token, Value: q.Value})
 	return answer{OK: true, Highest: q.Token, Value: before}
 }
 

@@ -17,6 +17,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"example.com/leasehold/internal/machineclock"
 )
 
 // workerConfig is what the parent tells a worker, by its environment.
@@ -137,12 +139,12 @@ func (w *worker) upTo(most time.Duration) time.Duration {
 func (w *worker) once(ctx context.Context) {
 	names := w.names()
 	name := names[w.rng.IntN(len(names))]
-	asked := now()
+	asked := machineclock.Now()
 	limit, cancel := context.WithTimeout(ctx, time.Second+w.upTo(20*time.Second))
 	g, err := w.subject.acquire(limit, name)
 	cancel()
 	if err != nil {
-		w.note(event{Failed: &acquire{Worker: w.name(), Name: name, Asked: asked, Until: now(), Err: err.Error()}})
+		w.note(event{Failed: &acquire{Worker: w.name(), Name: name, Asked: asked, Until: machineclock.Now(), Err: err.Error()}})
 		_ = sleep(ctx, w.upTo(200*time.Millisecond)) // run sees its end
 		return
 	}
@@ -170,7 +172,7 @@ func (w *worker) once(ctx context.Context) {
 
 // believes checks whether the name is held, and keeps the answer.
 func (w *worker) believes(g holding, b *belief) bool {
-	before := now()
+	before := machineclock.Now()
 	remaining := g.remaining()
 	if !g.valid() {
 		return false
@@ -234,13 +236,13 @@ func (w *worker) write(b *belief, read bool) {
 			return
 		}
 	}
-	r := write{Belief: b.ID, Worker: w.name(), Name: b.Name, Token: b.Token, Call: now(), Read: read}
+	r := write{Belief: b.ID, Worker: w.name(), Name: b.Name, Token: b.Token, Call: machineclock.Now(), Read: read}
 	if !r.Read {
 		r.Value = valueOf(b.ID, r.Call)
 	}
 	a, err := w.register.ask(request{Name: r.Name, Token: r.Token, Value: r.Value, Read: r.Read})
 	if err == nil {
-		r.Return, r.OK, r.Highest, r.Seen = now(), a.OK, a.Highest, a.Value
+		r.Return, r.OK, r.Highest, r.Seen = machineclock.Now(), a.OK, a.Highest, a.Value
 	}
 	w.note(event{Write: &r})
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	sdk "example.com/leasehold"
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
 

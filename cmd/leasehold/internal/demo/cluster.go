@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
 

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
 	"example.com/leasehold/cmd/leasehold/internal/offspring"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // crew is the worker processes as their parent sees them. Each has one goroutine that reads its reports; they end when

@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
 	"example.com/leasehold/cmd/leasehold/internal/terminal"
 	"example.com/leasehold/cmd/leasehold/internal/timeline"
+	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
 

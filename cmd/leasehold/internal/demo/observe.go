@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // until takes in what happens until cond holds. If that takes longer than the story's patience, the wait itself is an

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"example.com/leasehold"
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // Parent and workers talk in lines of JSON: orders go to a worker's standard input, reports come from its standard

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"example.com/leasehold"
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
 	"example.com/leasehold/cmd/leasehold/internal/timeline"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // record is what was measured, for the expectations and for the picture. It belongs to the story's goroutine.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
 	"example.com/leasehold/cmd/leasehold/internal/timeline"
+	"example.com/leasehold/internal/machineclock"
 )
 
 func TestRecord_ClosestSeesAnOverlap(t *testing.T) {

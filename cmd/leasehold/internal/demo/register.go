@@ -4,7 +4,7 @@ package demo
 
 import (
 	"example.com/leasehold"
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // register is the resource that the lock guards: one value, and the fence that remembers the highest token. It belongs

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 	"golang.org/x/sys/unix"
 )
 

@@ -7,7 +7,7 @@ package guard
 import (
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // alarm rings at an instant of the machine's clock. Timers may stand still while the machine sleeps, so it looks at the

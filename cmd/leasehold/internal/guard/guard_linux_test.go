@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 )
 
 func TestRun_PassesOnHowTheCommandEnded(t *testing.T) {

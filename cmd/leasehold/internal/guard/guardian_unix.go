@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // Guardian is the body of the hidden subcommand that [Start] runs. It returns when everything that it has started is

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // Parent and guardian talk in lines of JSON over two pipes, which the guardian finds at these descriptors.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 	"golang.org/x/sys/unix"
 )
 

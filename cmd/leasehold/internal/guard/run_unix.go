@@ -12,8 +12,8 @@ import (
 	"sync"
 	"syscall"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
 	"example.com/leasehold/cmd/leasehold/internal/offspring"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // Run is a command under guard.

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unsafe"
 
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 	"golang.org/x/sys/windows"
 )
 

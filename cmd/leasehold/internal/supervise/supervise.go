@@ -13,7 +13,7 @@ import (
 
 	"example.com/leasehold"
 	"example.com/leasehold/cmd/leasehold/internal/guard"
-	"example.com/leasehold/cmd/leasehold/internal/machineclock"
+	"example.com/leasehold/internal/machineclock"
 )
 
 // Hold is what the command may run under; a [leasehold.Grant] is one.
