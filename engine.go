@@ -216,17 +216,5 @@ func (e *engine) read(ctx context.Context, s *Session, ops ...clientv3.Op) (*cli
 
 // pause waits for d, jittered by up to a half, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
-	return waitFor(ctx, d/2+rand.N(d/2+1))
-}
-
-// waitFor waits for d or until ctx ends.
-func waitFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return clock.Wait(ctx, d/2+rand.N(d/2+1))
 }

@@ -83,7 +83,7 @@ func (p *pilot) steer(ctx context.Context) (done bool) {
 		return true
 	}
 	// Not all clients at once: a leader has just been elected.
-	if waitFor(ctx, rand.N(min(time.Second, k.shortestTerm()/8))) != nil {
+	if clock.Wait(ctx, rand.N(min(time.Second, k.shortestTerm()/8))) != nil {
 		return true
 	}
 	member, endpoint := p.where()

@@ -15,6 +15,7 @@ import (
 	"example.com/leasehold/bench/internal/etcd"
 	"example.com/leasehold/bench/internal/report"
 	"example.com/leasehold/bench/internal/sample"
+	"example.com/leasehold/internal/clock"
 )
 
 // crashAxis measures how long a name stays taken after its holder has let go of it, or has died.
@@ -138,7 +139,7 @@ func (l *lab) kill(ctx context.Context, cluster *etcd.Cluster, client *clientv3.
 	}
 	err = waitForLine(ctx, client, prefix, 2*n)
 	if err == nil {
-		err = pause(ctx, 2*ttl/3+later) // all have been renewed
+		err = clock.Wait(ctx, 2*ttl/3+later) // all have been renewed
 	}
 	begin := time.Now()
 	h.Kill()

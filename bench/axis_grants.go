@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/leasehold/bench/internal/report"
+	"example.com/leasehold/internal/clock"
 )
 
 // grantsAxis weighs many grants that one client holds, and counts what keeping them costs.
@@ -40,7 +41,7 @@ func grantsAxis(ctx context.Context, l *lab) (err error) {
 	}
 	opened := time.Since(begin)
 	// Grants are watched when they are older than a second, and what acquiring has left behind is gone by then.
-	if err := pause(ctx, 2*time.Second); err != nil {
+	if err := clock.Wait(ctx, 2*time.Second); err != nil {
 		return err
 	}
 	after, err := h.weigh()
@@ -51,7 +52,7 @@ func grantsAxis(ctx context.Context, l *lab) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, ttl); err != nil {
+	if err := clock.Wait(ctx, ttl); err != nil {
 		return err
 	}
 	last, err := h.state()

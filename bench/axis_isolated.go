@@ -14,6 +14,7 @@ import (
 	"example.com/leasehold/bench/internal/etcd"
 	"example.com/leasehold/bench/internal/report"
 	"example.com/leasehold/bench/internal/sample"
+	"example.com/leasehold/internal/clock"
 )
 
 // isolatedAxis measures single hand-overs from one client to another that has waited for a while, far away from etcd:
@@ -96,7 +97,7 @@ func isolated(ctx context.Context, s subject, clients []*clientv3.Client, how en
 	if err := waitForLine(ctx, clients[2], prefix+wanted+"/", 2); err != nil {
 		return 0, err
 	}
-	if err := pause(ctx, 50*time.Millisecond); err != nil { // the waiter has made its preparations
+	if err := clock.Wait(ctx, 50*time.Millisecond); err != nil { // the waiter has made its preparations
 		return 0, err
 	}
 	begin := time.Now()
@@ -130,7 +131,7 @@ func waitForLine(ctx context.Context, client *clientv3.Client, prefix string, n 
 		if time.Since(begin) > lineWait {
 			return fmt.Errorf("after %v %d stand in line under %s, want %d", lineWait, resp.Count, prefix, n)
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		if err := clock.Wait(ctx, 5*time.Millisecond); err != nil {
 			return err
 		}
 	}

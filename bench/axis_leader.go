@@ -16,6 +16,7 @@ import (
 	"example.com/leasehold"
 	"example.com/leasehold/bench/internal/etcd"
 	"example.com/leasehold/bench/internal/report"
+	"example.com/leasehold/internal/clock"
 )
 
 // leaderAxis kills etcd's leader under held locks, and under callers that go on locking: what is lost, and how long
@@ -60,11 +61,11 @@ func leaderAxis(ctx context.Context, l *lab) (err error) {
 	}
 	leader, err := cluster.Leader(ctx, clients[2])
 	if err == nil {
-		err = pause(ctx, time.Second)
+		err = clock.Wait(ctx, time.Second)
 	}
 	if err == nil {
 		cluster.Kill(leader)
-		err = pause(ctx, 2*ttl) // what is not renewed over the other members runs out
+		err = clock.Wait(ctx, 2*ttl) // what is not renewed over the other members runs out
 	}
 	stop()
 	wg.Wait()
@@ -91,7 +92,7 @@ func lockThrough(ctx context.Context, k locker) (stall time.Duration, failed int
 		}
 		if err != nil && ctx.Err() == nil {
 			failed++
-			_ = pause(ctx, 10*time.Millisecond) // as a caller would that tries again
+			_ = clock.Wait(ctx, 10*time.Millisecond) // as a caller would that tries again
 		}
 	}
 	return max(stall, time.Since(last)), failed

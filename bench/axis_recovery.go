@@ -10,6 +10,7 @@ import (
 
 	"example.com/leasehold/bench/internal/etcd"
 	"example.com/leasehold/bench/internal/report"
+	"example.com/leasehold/internal/clock"
 )
 
 // recoveryAxis kills a process that holds many names and measures when all of them are free again. etcd revokes at most
@@ -56,7 +57,7 @@ func recovery(ctx context.Context, cluster *etcd.Cluster, s subject, ttl time.Du
 	if err := h.open(); err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, ttl); err != nil { // all have been renewed
+	if err := clock.Wait(ctx, ttl); err != nil { // all have been renewed
 		return nil, err
 	}
 	if state, err := h.state(); err != nil || state.Alive == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"example.com/leasehold/bench/internal/etcd"
 	"example.com/leasehold/bench/internal/report"
+	"example.com/leasehold/internal/clock"
 )
 
 // sessionsAxis keeps many sessions of one etcd client alive: what they weigh, and what their renewals cost on both sides.
@@ -124,7 +125,7 @@ func (l *lab) keepAlive(ctx context.Context, s subject, n, members int, at place
 	if err := h.open(); err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, time.Second); err != nil {
+	if err := clock.Wait(ctx, time.Second); err != nil {
 		return nil, err
 	}
 	type state struct {
@@ -152,7 +153,7 @@ func (l *lab) keepAlive(ctx context.Context, s subject, n, members int, at place
 	if err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, l.sessionsFor()); err != nil {
+	if err := clock.Wait(ctx, l.sessionsFor()); err != nil {
 		return nil, err
 	}
 	last, err := look()

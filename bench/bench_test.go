@@ -19,6 +19,7 @@ import (
 
 	"example.com/leasehold/bench/internal/proc"
 	"example.com/leasehold/bench/internal/report"
+	"example.com/leasehold/internal/clock"
 )
 
 func TestMain(m *testing.M) {
@@ -136,10 +137,10 @@ func TestClosedLoop_FailsWithTheFirstError(t *testing.T) {
 			n := 0
 			_, err = probe{cluster: cluster}.closedLoop(t.Context(), 1, 0, 30*time.Millisecond, func(ctx context.Context, _ int) error {
 				if n++; n <= tc.good {
-					return pause(ctx, time.Millisecond)
+					return clock.Wait(ctx, time.Millisecond)
 				}
 				called = true
-				return errors.Join(pause(context.WithoutCancel(ctx), tc.last), broken)
+				return errors.Join(clock.Wait(context.WithoutCancel(ctx), tc.last), broken)
 			})
 			if called != errors.Is(err, broken) {
 				t.Errorf("%s: got %v, want the operation's error", name, err)

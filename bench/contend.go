@@ -13,6 +13,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"example.com/leasehold/internal/clock"
 )
 
 // contention is one name that many want at once, and hold for no time.
@@ -124,7 +126,7 @@ func (c contention) settled(ctx context.Context) error {
 		if length > int64(len(c.workers)) || length > 1 && time.Since(since) > calm {
 			return nil
 		}
-		if err := pause(ctx, look); err != nil {
+		if err := clock.Wait(ctx, look); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"example.com/leasehold"
 	"example.com/leasehold/bench/internal/proc"
+	"example.com/leasehold/internal/clock"
 )
 
 // holderRole is a process that holds sessions and locks: to be weighed without anything else in it, or to be killed.
@@ -83,7 +84,7 @@ func (h *holder) open(ctx context.Context) error {
 	h.sessions, h.theirs = make([]*leasehold.Session, a.Sessions), make([]*concurrency.Session, a.Sessions)
 	begin := time.Now()
 	return sideBySide(a.Sessions, 64, func(i int) (err error) {
-		if err := pause(ctx, time.Until(begin.Add(a.Over*time.Duration(i)/time.Duration(a.Sessions)))); err != nil {
+		if err := clock.Wait(ctx, time.Until(begin.Add(a.Over*time.Duration(i)/time.Duration(a.Sessions)))); err != nil {
 			return err
 		}
 		var lock func(name string) error

@@ -13,6 +13,7 @@ import (
 	"example.com/leasehold/bench/internal/etcd"
 	"example.com/leasehold/bench/internal/proc"
 	"example.com/leasehold/bench/internal/sample"
+	"example.com/leasehold/internal/clock"
 )
 
 // A span is a stretch of time that is measured, with what client and servers used in it.
@@ -35,7 +36,7 @@ const fewest = 10
 // operations were completed by then: on a machine that stands still for a moment the figure is bad, but there is one. ctx
 // ends it early, with an error.
 func (p probe) measure(ctx context.Context, warm, length time.Duration, completed *atomic.Int64) (span, error) {
-	if err := pause(ctx, warm); err != nil {
+	if err := clock.Wait(ctx, warm); err != nil {
 		return span{}, err
 	}
 	var before counts
@@ -52,7 +53,7 @@ func (p probe) measure(ctx context.Context, warm, length time.Duration, complete
 	}
 	s := span{begin: time.Now()}
 	for first := completed.Load(); time.Since(s.begin) < length || completed.Load() < first+fewest; {
-		if err := pause(ctx, length); err != nil {
+		if err := clock.Wait(ctx, length); err != nil {
 			return span{}, err
 		}
 	}
@@ -70,18 +71,6 @@ func (p probe) measure(ctx context.Context, warm, length time.Duration, complete
 	}
 	s.client, s.server = clientAfter.CPU()-client.CPU(), serverAfter.CPU()-server.CPU()
 	return s, nil
-}
-
-// pause waits for d or until ctx ends, whose cause it returns then.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // done is an operation that was completed.

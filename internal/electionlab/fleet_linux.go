@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -167,18 +166,6 @@ func (f *fleet) close() error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// wait waits for d or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/leasehold"
+	"example.com/leasehold/internal/clock"
 	"example.com/leasehold/leaseholdtest"
 )
 
@@ -93,7 +94,7 @@ func (s sample) String() string {
 // leader waits until somebody leads after a token, and until all processes stand in line, and returns who.
 func (f *fleet) leader(ctx context.Context, after int64) (*member, reign, error) {
 	for {
-		if err := wait(ctx, 20*time.Millisecond); err != nil {
+		if err := clock.Wait(ctx, 20*time.Millisecond); err != nil {
 			return nil, reign{}, err
 		}
 		all, err := f.reigns()
@@ -118,7 +119,7 @@ func (f *fleet) replaceLeaders(ctx context.Context, rounds int, end func(*member
 		return nil, err
 	}
 	for range rounds {
-		if err := wait(ctx, 1500*time.Millisecond); err != nil { // everybody is in line again
+		if err := clock.Wait(ctx, 1500*time.Millisecond); err != nil { // everybody is in line again
 			return nil, err
 		}
 		m, r, err := f.leader(ctx, current.token-1)
@@ -176,7 +177,7 @@ func (f *fleet) killEtcdLeaders(ctx context.Context, cluster *leaseholdtest.Clus
 			return 0, 0, err
 		}
 		for until := now() + 5*time.Second; now() < until; {
-			if err := wait(ctx, 10*time.Millisecond); err != nil {
+			if err := clock.Wait(ctx, 10*time.Millisecond); err != nil {
 				return 0, 0, err
 			}
 			e, err := f.entry(m.file, r.token)
@@ -226,7 +227,7 @@ func startLoad(ctx context.Context, cluster *leaseholdtest.Cluster, goroutines i
 					_ = g.Release(ctx)
 					l.done.Add(1)
 				}
-				_ = wait(ctx, 2*time.Millisecond)
+				_ = clock.Wait(ctx, 2*time.Millisecond)
 			}
 		})
 	}

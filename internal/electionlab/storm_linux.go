@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"example.com/leasehold/internal/clock"
 	"example.com/leasehold/leaseholdtest"
 )
 
@@ -102,7 +103,7 @@ var errEnough = errors.New("there were enough terms")
 // enough returns errEnough when there were enough terms.
 func (s *weather) enough(ctx context.Context) error {
 	for {
-		if err := wait(ctx, 500*time.Millisecond); err != nil {
+		if err := clock.Wait(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 		all, err := s.fleet.reigns()
@@ -120,7 +121,7 @@ func (s *weather) plague(ctx context.Context, m *member) error {
 	rng := rand.New(rand.NewPCG(s.options.seed, uint64(m.index)))
 	some := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 	ttl := s.options.ttl
-	for wait(ctx, some(2*ttl)) == nil {
+	for clock.Wait(ctx, some(2*ttl)) == nil {
 		select {
 		case s.spared <- struct{}{}:
 		case <-ctx.Done():
@@ -131,27 +132,27 @@ func (s *weather) plague(ctx context.Context, m *member) error {
 		case 0, 1:
 			s.note("kill")
 			err = m.kill()
-			_ = wait(ctx, some(ttl))
+			_ = clock.Wait(ctx, some(ttl))
 			err = errors.Join(err, m.start())
 		case 2, 3:
 			s.note("end in order")
 			err = m.stop()
-			_ = wait(ctx, some(ttl/2))
+			_ = clock.Wait(ctx, some(ttl/2))
 			err = errors.Join(err, m.start())
 		case 4, 5, 6:
 			s.note("stop and go on")
 			err = m.signal(syscall.SIGSTOP)
-			_ = wait(ctx, some(3*ttl))
+			_ = clock.Wait(ctx, some(3*ttl))
 			err = errors.Join(err, m.signal(syscall.SIGCONT))
 		case 7:
 			s.note("cut")
 			m.links.Blackhole(leaseholdtest.Both)
-			_ = wait(ctx, some(3*ttl))
+			_ = clock.Wait(ctx, some(3*ttl))
 			m.links.Heal()
 		case 8:
 			s.note("hold answers")
 			m.links.Hold(leaseholdtest.Down)
-			_ = wait(ctx, some(3*ttl))
+			_ = clock.Wait(ctx, some(3*ttl))
 			m.links.Heal()
 		case 9:
 			s.note("reset")
@@ -171,14 +172,14 @@ func (s *weather) plague(ctx context.Context, m *member) error {
 // plagueEtcd takes etcd's leader away now and then.
 func (s *weather) plagueEtcd(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(s.options.seed, 1<<32))
-	for wait(ctx, 5*time.Second+time.Duration(rng.Int64N(int64(10*time.Second)))) == nil {
+	for clock.Wait(ctx, 5*time.Second+time.Duration(rng.Int64N(int64(10*time.Second)))) == nil {
 		leader := s.cluster.Leader()
 		if leader == nil {
 			continue
 		}
 		s.note("etcd's leader killed")
 		if leader.Kill(ctx) == nil {
-			_ = wait(ctx, time.Second)
+			_ = clock.Wait(ctx, time.Second)
 			if err := leader.Restart(context.WithoutCancel(ctx)); err != nil {
 				return // the storm goes on with the others
 			}

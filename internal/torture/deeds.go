@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"example.com/leasehold/internal/clock"
 	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
@@ -63,8 +64,8 @@ func (n *nemesis) operate(ctx context.Context, d deed) {
 	if d.Kind == operatorNoSpace {
 		err := n.cluster.RaiseNoSpace(brief)
 		f.What = fmt.Sprintf("the alarm of a full disk, error %v", err)
-		i := n.note(f)        // also if the outcome is unknown
-		_ = sleep(ctx, d.For) // at once if the run ends
+		i := n.note(f)             // also if the outcome is unknown
+		_ = clock.Wait(ctx, d.For) // at once if the run ends
 		n.clearAlarms(ctx)
 		n.ended(i)
 		return
@@ -96,7 +97,7 @@ func (n *nemesis) operate(ctx context.Context, d deed) {
 // takeBack deletes a key that was overwritten, and so lost its lease, if its holder has not done it after two terms: it may have
 // died, and then the key would stay for ever. It tries until it knows that the key is gone.
 func (n *nemesis) takeBack(ctx context.Context, kv *mvccpb.KeyValue) {
-	_ = sleep(ctx, 2*n.opts.ttl) // at once if the run ends
+	_ = clock.Wait(ctx, 2*n.opts.ttl) // at once if the run ends
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	key := string(kv.Key)
@@ -117,7 +118,7 @@ func (n *nemesis) takeBack(ctx context.Context, kv *mvccpb.KeyValue) {
 			}
 			return
 		}
-		_ = sleep(ctx, 50*time.Millisecond) // the loop sees its end
+		_ = clock.Wait(ctx, 50*time.Millisecond) // the loop sees its end
 	}
 }
 
@@ -131,7 +132,7 @@ func (n *nemesis) clearAlarms(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		_ = sleep(clearing, 50*time.Millisecond) // the loop sees its end
+		_ = clock.Wait(clearing, 50*time.Millisecond) // the loop sees its end
 	}
 }
 
@@ -152,7 +153,7 @@ func (n *nemesis) rewind(ctx context.Context, d deed) error {
 		f.End = machineclock.Now()
 		n.note(f)
 	}
-	if err := sleep(ctx, d.For); err != nil {
+	if err := clock.Wait(ctx, d.For); err != nil {
 		return err
 	}
 	high, err := n.revision(ctx)
@@ -187,7 +188,7 @@ func (n *nemesis) rewind(ctx context.Context, d deed) error {
 	}
 	f.What, f.End = fmt.Sprintf("the operator lifts the revision above %d", high+raiseBy), machineclock.Now()
 	n.note(f)
-	return sleep(ctx, n.opts.ttl)
+	return clock.Wait(ctx, n.opts.ttl)
 }
 
 // login makes the operator's client, anew because the login of the one before may mean nothing to another cluster.
@@ -220,7 +221,7 @@ func (n *nemesis) revision(ctx context.Context) (int64, error) {
 		if err == nil {
 			return resp.Header.Revision, nil
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := clock.Wait(ctx, 50*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -241,7 +242,7 @@ func (n *nemesis) raise(ctx context.Context, to int64) error {
 				cancel()
 				if err != nil {
 					last.Store(&err)
-					_ = sleep(ctx, 50*time.Millisecond) // the loop sees its end
+					_ = clock.Wait(ctx, 50*time.Millisecond) // the loop sees its end
 					continue
 				}
 				at.Store(max(at.Load(), resp.Header.Revision)) // a lower one costs some writes more

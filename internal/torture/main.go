@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"example.com/leasehold/internal/clock"
 	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
@@ -207,7 +208,7 @@ func (o options) play(ctx context.Context, n *nemesis, listener net.Listener, h 
 	h.Main = machineclock.Now()
 	errs[len(n.workers)+1] = n.run(working)
 	h.Calm = machineclock.Now()
-	_ = sleep(working, o.calm) // ends early if everything does
+	_ = clock.Wait(working, o.calm) // ends early if everything does
 	h.End = machineclock.Now()
 	stopWork()
 	workers.Wait()

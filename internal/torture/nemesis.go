@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"example.com/leasehold/internal/clock"
 	"example.com/leasehold/internal/machineclock"
 	"example.com/leasehold/leaseholdtest"
 )
@@ -51,7 +52,7 @@ func (n *nemesis) ended(i int) {
 // during records a fault that lasts for d, from now on, and waits for its end, or that of the run.
 func (n *nemesis) during(ctx context.Context, f fault, d time.Duration) {
 	i := n.note(f)
-	_ = sleep(ctx, d) // it is undone at once if the run ends
+	_ = clock.Wait(ctx, d) // it is undone at once if the run ends
 	n.ended(i)
 }
 
@@ -63,7 +64,7 @@ func (n *nemesis) run(ctx context.Context) error {
 	play := func(deeds []deed, do func(context.Context, deed)) {
 		all.Go(func() {
 			for _, d := range deeds {
-				if sleep(ctx, time.Until(begin.Add(d.At))) != nil {
+				if clock.Wait(ctx, time.Until(begin.Add(d.At))) != nil {
 					return
 				}
 				do(ctx, d)

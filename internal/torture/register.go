@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/leasehold"
+	"example.com/leasehold/internal/clock"
 	"example.com/leasehold/internal/machineclock"
 )
 
@@ -91,7 +92,7 @@ func (r *registers) talk(ctx context.Context, conn net.Conn) {
 		r.nemesisMu.Lock()
 		slow := r.slow[q.Slot]
 		r.nemesisMu.Unlock()
-		if slow > 0 && sleep(ctx, rand.N(slow)) != nil {
+		if slow > 0 && clock.Wait(ctx, rand.N(slow)) != nil {
 			return
 		}
 		if out.Encode(r.do(q)) != nil {
@@ -174,16 +175,4 @@ func (c *registerClient) ask(q request) (answer, error) {
 	}
 	var a answer
 	return a, c.in.Decode(&a)
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

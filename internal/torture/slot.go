@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"example.com/leasehold/internal/clock"
 )
 
 // slot is the place of a worker: one process after the other.
@@ -45,7 +47,7 @@ func (s *slot) run(ctx context.Context) error {
 		if err := s.live(ctx); err != nil {
 			return err
 		}
-		_ = sleep(ctx, 300*time.Millisecond) // the loop sees its end
+		_ = clock.Wait(ctx, 300*time.Millisecond) // the loop sees its end
 	}
 	return nil
 }

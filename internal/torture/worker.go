@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"example.com/leasehold/internal/clock"
 	"example.com/leasehold/internal/machineclock"
 )
 
@@ -100,7 +101,7 @@ func connect(ctx context.Context, cfg workerConfig) (*clientv3.Client, error) {
 		if err == nil {
 			return client, nil
 		}
-		if sleep(ctx, 200*time.Millisecond) != nil {
+		if clock.Wait(ctx, 200*time.Millisecond) != nil {
 			return nil, fmt.Errorf("make a client: %w", err)
 		}
 	}
@@ -123,7 +124,7 @@ func (w *worker) name() string { return fmt.Sprintf("w%d.%d-%d", w.cfg.Slot, w.c
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		w.once(ctx)
-		_ = sleep(ctx, w.upTo(50*time.Millisecond)) // its end is seen above
+		_ = clock.Wait(ctx, w.upTo(50*time.Millisecond)) // its end is seen above
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -145,7 +146,7 @@ func (w *worker) once(ctx context.Context) {
 	cancel()
 	if err != nil {
 		w.note(event{Failed: &acquire{Worker: w.name(), Name: name, Asked: asked, Until: machineclock.Now(), Err: err.Error()}})
-		_ = sleep(ctx, w.upTo(200*time.Millisecond)) // run sees its end
+		_ = clock.Wait(ctx, w.upTo(200*time.Millisecond)) // run sees its end
 		return
 	}
 	w.grants++
@@ -215,7 +216,7 @@ func (w *worker) act(ctx context.Context, g holding, b *belief) {
 	for first := true; ctx.Err() == nil && w.believes(g, b) && time.Now().Before(until); first = false {
 		if first || w.rng.IntN(4) == 0 { // the first write is what tells the register of a new holder
 			if w.rng.IntN(20) == 0 {
-				_ = sleep(ctx, w.upTo(w.cfg.TTL)) // it thinks between the check and the write, as processes do (R13)
+				_ = clock.Wait(ctx, w.upTo(w.cfg.TTL)) // it thinks between the check and the write, as processes do (R13)
 			}
 			w.write(b, !first && w.rng.IntN(5) == 0)
 		}
