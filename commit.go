@@ -49,12 +49,12 @@ type committer struct {
 	// boarding: a flight has begun that has not taken its writes along yet; it is one of the fresh.
 	boarding bool
 	company  bool // when the last flight landed, it was not alone
-	// calls wakes one of the goroutines that wait for a flight to make.
+	// calls wakes one of the goroutines that wait for the next flight; there are so many waiting.
 	calls   chan struct{}
 	waiting int
 	// limit is the number of writes in one transaction; it is lowered when the server refuses so many.
 	limit int
-	// resume is when a queue may be sent after a failure; failures in a row lengthen the pause. retry is the timer for it.
+	// paused: nothing is sent for a while after a failure, and the longer the more failures there were in a row.
 	failures int
 	paused   bool
 	// watchdog fires at watchAt, when the first of the flights may be overdue; zero: there is none that it is set for.
@@ -188,13 +188,13 @@ func (c *committer) pumpLocked() {
 	select {
 	case c.calls <- struct{}{}:
 	default:
-		c.engine.wg.Go(c.fly)
+		c.engine.wg.Go(c.work)
 	}
 }
 
-// fly makes flights, the first at once. Between them it waits to be called, unless enough others do: a goroutine that has grown its
-// stack for one request has one for the next.
-func (c *committer) fly() {
+// work makes flights, the first at once. Between them it waits to be called, unless enough others do: a goroutine that has grown its
+// stack for one request has it for the next.
+func (c *committer) work() {
 	for {
 		c.depart()
 		c.mu.Lock()
@@ -240,7 +240,7 @@ func (c *committer) depart() {
 	f := c.boardLocked(batch)
 	c.pumpLocked()
 	c.mu.Unlock()
-	c.make(f)
+	c.fly(f)
 }
 
 // land takes the outcome of a flight: hands out answers, sorts failures into definite and unknown ones, and sends on.

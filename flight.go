@@ -93,8 +93,8 @@ func (c *committer) supervise() {
 	c.pumpLocked()
 }
 
-// make sends the transaction and takes its answer.
-func (c *committer) make(f *flight) {
+// fly sends the transaction and takes its answer.
+func (c *committer) fly(f *flight) {
 	defer f.cancel()
 	if conn := c.engine.client.ActiveConnection(); conn.GetState() == connectivity.TransientFailure {
 		conn.ResetConnectBackoff() // after an outage grpc waits for seconds, up to two minutes; somebody waits for this

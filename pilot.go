@@ -91,20 +91,15 @@ func (p *pilot) steer(ctx context.Context) (done bool) {
 		return true // the first answer wakes the pilot
 	}
 	leader, at := p.find(ctx, endpoint)
-	if leader == member {
+	there := leader == member
+	if there {
 		at = endpoint
 	}
 	k.mu.Lock()
 	p.leader = at
 	distrusted := p.distrustsLocked(at, k.engine.clk.Now())
 	k.mu.Unlock()
-	switch {
-	case leader == member && leader != 0:
-		return true
-	case at == "", distrusted:
-		return false
-	}
-	return p.send(ctx, at, leader)
+	return there || at != "" && !distrusted && p.send(ctx, at, leader)
 }
 
 // where tells which member the main stream is at, and by which endpoint; 0 if it has not answered yet.

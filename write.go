@@ -11,7 +11,7 @@ import (
 
 // A write is one small transaction: If(cmps) Then(then) Else(els), or a read of then.
 type write struct {
-	line  string // "" for none
+	line  string // the directory of the line that it is about; "" for none
 	frees bool   // deletes a key of the line, and puts none
 	whole bool   // compares all keys of the line
 	cmps  []clientv3.Cmp
@@ -56,7 +56,7 @@ func (c *committer) nextLocked() []*write {
 				rest = append(rest, c.queue[i:]...)
 				break
 			}
-			if w.most > 0 && len(batch) >= w.most || ops+w.ops(c.reads) > c.limit || size+w.size > shareBytes || !strangers(batch, w) {
+			if w.most > 0 && len(batch) >= w.most || ops+w.ops(c.reads) > c.limit || size+w.size > shareBytes || !sociable(batch, w) {
 				rest = append(rest, w)
 				continue
 			}
@@ -92,8 +92,8 @@ func (w *write) turn() int {
 	return 2
 }
 
-// strangers reports whether w can share a transaction with all of batch.
-func strangers(batch []*write, w *write) bool {
+// sociable reports whether w can share a transaction with all of batch.
+func sociable(batch []*write, w *write) bool {
 	return w.line == "" || !slices.ContainsFunc(batch, func(b *write) bool {
 		return b.line == w.line && (!b.frees && !w.frees || b.whole || w.whole)
 	})
