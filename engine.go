@@ -214,6 +214,19 @@ func (e *engine) read(ctx context.Context, s *Session, ops ...clientv3.Op) (*cli
 	return e.reads.await(ctx, s, &write{then: ops})
 }
 
+// A bell wakes a goroutine that may be busy: it rings until it is heard, once however often it was rung meanwhile. A nil bell makes
+// no sound.
+type bell chan struct{}
+
+func newBell() bell { return make(bell, 1) }
+
+func (b bell) ring() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
+}
+
 // pause waits for d, jittered by up to a half, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	return clock.Wait(ctx, d/2+rand.N(d/2+1))

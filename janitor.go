@@ -31,7 +31,7 @@ import (
 // between the holder's expiry and the grantor's belongs to those who are still stopping.
 type janitor struct {
 	engine *engine
-	wake   chan struct{} // holds one
+	wake   bell
 
 	mu      sync.Mutex
 	missing []*search
@@ -39,7 +39,7 @@ type janitor struct {
 	// look again when they are told that the orders have changed.
 	orders   []order
 	revokers int
-	changed  chan struct{} // holds one
+	changed  bell
 }
 
 const revokers = 8
@@ -60,7 +60,7 @@ type order struct {
 }
 
 func newJanitor(e *engine) *janitor {
-	return &janitor{engine: e, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	return &janitor{engine: e, wake: newBell(), changed: newBell()}
 }
 
 // search begins to look for the key of a place that has been left.
@@ -75,12 +75,7 @@ func (j *janitor) search(p *place) {
 	j.kick()
 }
 
-func (j *janitor) kick() {
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
-}
+func (j *janitor) kick() { j.wake.ring() }
 
 func (j *janitor) run() {
 	timer := time.NewTimer(time.Hour)
@@ -176,12 +171,7 @@ func (e *engine) revokeSoon(lease clientv3.LeaseID, after, within time.Duration)
 	j.ordersChanged()
 }
 
-func (j *janitor) ordersChanged() {
-	select {
-	case j.changed <- struct{}{}:
-	default:
-	}
-}
+func (j *janitor) ordersChanged() { j.changed.ring() }
 
 // revoke works on orders until there are none.
 func (j *janitor) revoke() {

@@ -37,7 +37,7 @@ import (
 // of its kind.
 type keeper struct {
 	engine *engine
-	wake   chan struct{} // holds one: the agenda has changed
+	wake   bell // the agenda has changed
 
 	pilot *pilot
 
@@ -89,7 +89,7 @@ type renewal struct {
 func newKeeper(e *engine) *keeper {
 	k := &keeper{
 		engine:   e,
-		wake:     make(chan struct{}, 1),
+		wake:     newBell(),
 		sessions: make(map[clientv3.LeaseID]*Session),
 		failed:   make(map[string]clock.Instant),
 		width:    1,
@@ -168,12 +168,7 @@ func (k *keeper) failAll(reason error) {
 	}
 }
 
-func (k *keeper) kick() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
+func (k *keeper) kick() { k.wake.ring() }
 
 // shortestTerm is the shortest term among the sessions so far: what must be noticed, must be noticed well within it.
 func (k *keeper) shortestTerm() time.Duration {

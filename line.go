@@ -44,9 +44,9 @@ type place struct {
 	freed  atomic.Bool // the slot was given back
 	sought atomic.Bool // the janitor looks for the key
 
-	mu     sync.Mutex    // a leaf; it guards the fields below
-	signal chan struct{} // wakes the waiter; holds one; nil until it waits
-	value  string        // as last known to be put, at revision mod
+	mu     sync.Mutex // a leaf; it guards the fields below
+	signal bell       // wakes the waiter; nil until it waits
+	value  string     // as last known to be put, at revision mod
 	mod    int64
 	maybe  []string // values of proclamations since, whose outcome is not known
 	seen   sightings

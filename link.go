@@ -17,7 +17,7 @@ import (
 // receives, the other sends. Both may block on the network at any time; owners never do.
 type link[Q, A any] struct {
 	endpoint string
-	wake     chan struct{} // holds one: there may be something to send
+	wake     bell // there may be something to send
 	cancel   context.CancelFunc
 }
 
@@ -37,7 +37,7 @@ type linkOwner[Q, A any] interface {
 // startLink begins to open a link to endpoint. It does not wait for it.
 func startLink[Q, A any](e *engine, endpoint string, owner linkOwner[Q, A]) *link[Q, A] {
 	ctx, cancel := context.WithCancel(e.ctx)
-	l := &link[Q, A]{endpoint: endpoint, wake: make(chan struct{}, 1), cancel: cancel}
+	l := &link[Q, A]{endpoint: endpoint, wake: newBell(), cancel: cancel}
 	e.wg.Go(func() {
 		defer cancel()
 		err := l.run(ctx, e, owner)
@@ -47,12 +47,7 @@ func startLink[Q, A any](e *engine, endpoint string, owner linkOwner[Q, A]) *lin
 }
 
 // kick makes the sender look at next again.
-func (l *link[Q, A]) kick() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *link[Q, A]) kick() { l.wake.ring() }
 
 func (l *link[Q, A]) run(ctx context.Context, e *engine, owner linkOwner[Q, A]) error {
 	conn, err := e.client.Dial(l.endpoint)

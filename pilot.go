@@ -28,7 +28,7 @@ import (
 // distrusted too, so that a path to the leader which is bad in one way or another is not tried all the time.
 type pilot struct {
 	keeper *keeper
-	wake   chan struct{} // holds one: there may be another leader
+	wake   bell // there may be another leader
 
 	// Guarded by keeper.mu.
 	leader   string                   // the endpoint of the leader, as last found; "" before
@@ -44,15 +44,10 @@ const (
 )
 
 func newPilot(k *keeper) *pilot {
-	return &pilot{keeper: k, wake: make(chan struct{}, 1), distrust: make(map[string]clock.Instant)}
+	return &pilot{keeper: k, wake: newBell(), distrust: make(map[string]clock.Instant)}
 }
 
-func (p *pilot) kick() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
+func (p *pilot) kick() { p.wake.ring() }
 
 func (p *pilot) run() {
 	again := time.NewTimer(time.Hour)

@@ -14,7 +14,7 @@ import (
 // is found by reading the keys, many at a time.
 type vigil struct {
 	engine *engine
-	wake   chan struct{} // holds one
+	wake   bell
 
 	mu sync.Mutex
 	// The grants that are too young, linked by age. One that ends leaves at once: thousands a second do, and would be kept from
@@ -33,7 +33,7 @@ type aged struct {
 const youth = time.Second
 
 func newVigil(e *engine) *vigil {
-	return &vigil{engine: e, wake: make(chan struct{}, 1)}
+	return &vigil{engine: e, wake: newBell()}
 }
 
 // add takes care of a new grant.
@@ -95,12 +95,7 @@ func (v *vigil) verify(g *Grant) {
 	})
 }
 
-func (v *vigil) kick() {
-	select {
-	case v.wake <- struct{}{}:
-	default:
-	}
-}
+func (v *vigil) kick() { v.wake.ring() }
 
 func (v *vigil) run() {
 	timer := time.NewTimer(time.Hour)

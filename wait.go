@@ -240,21 +240,15 @@ func (p *place) tell(f func(*sightings)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f(&p.seen)
-	if p.signal == nil {
-		return // nobody waits yet
-	}
-	select {
-	case p.signal <- struct{}{}:
-	default:
-	}
+	p.signal.ring()
 }
 
 // listen returns the channel by which tell wakes the waiter.
 func (p *place) listen() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.signal = make(chan struct{}, 1)
-	p.signal <- struct{}{} // it looks once in any case
+	p.signal = newBell()
+	p.signal.ring() // it looks once in any case
 	return p.signal
 }
 

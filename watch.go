@@ -35,7 +35,7 @@ import (
 // nothing for a while, and takes an unanswered question as a break.
 type watcher struct {
 	engine *engine
-	wake   chan struct{} // holds one
+	wake   bell
 
 	mu      sync.Mutex
 	watches map[int64]*watch  // the resting ones too
@@ -91,7 +91,7 @@ type subscriber interface {
 }
 
 func newWatcher(e *engine) *watcher {
-	return &watcher{engine: e, wake: make(chan struct{}, 1), watches: make(map[int64]*watch), resting: make(map[string]*watch), again: e.clk.Now(), turn: rand.IntN(1 << 16)}
+	return &watcher{engine: e, wake: newBell(), watches: make(map[int64]*watch), resting: make(map[string]*watch), again: e.clk.Now(), turn: rand.IntN(1 << 16)}
 }
 
 // watch begins to follow key, or [key, end), until it is stopped or the session ends. ownKey is a key of the session.
@@ -202,12 +202,7 @@ func (w *watcher) pruneLocked() {
 	}
 }
 
-func (w *watcher) kick() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
+func (w *watcher) kick() { w.wake.ring() }
 
 // run opens the stream when somebody watches, and looks after it.
 func (w *watcher) run() {
