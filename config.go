@@ -83,7 +83,7 @@ func (c Config) withDefaults() (Config, error) {
 
 func (c Config) validate() error {
 	var problems problems
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	bad := problems.add
 	if c.TTL < minTTL || c.TTL > maxTTL {
 		bad("TTL %v: want %v to %v", c.TTL, minTTL, maxTTL)
 	}
@@ -102,14 +102,21 @@ func (c Config) validate() error {
 	if len(c.Holder) > maxHolderBytes {
 		bad("Holder of %d bytes: want at most %d", len(c.Holder), maxHolderBytes)
 	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrInvalidConfig, problems)
+	return problems.err()
 }
 
 // problems are what is wrong with a config, in one line, so that a log shows all of it.
 type problems []error
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
+
+// err is nil if there are none.
+func (p problems) err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrInvalidConfig, p)
+}
 
 func (p problems) Error() string {
 	var text strings.Builder

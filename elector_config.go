@@ -93,7 +93,7 @@ func maxGrace(client Config) time.Duration {
 
 func (c ElectorConfig) validate(client Config) error {
 	var problems problems
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	bad := problems.add
 	if err := checkName(c.Name); err != nil {
 		bad("Name: %w", err)
 	}
@@ -123,8 +123,5 @@ func (c ElectorConfig) validate(client Config) error {
 			bad("%s %v: want 0 or more", d.name, d.value)
 		}
 	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrInvalidConfig, problems)
+	return problems.err()
 }
