@@ -5,7 +5,6 @@ package leasehold
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 )
 
