@@ -260,16 +260,22 @@ func TestLock_AWaiterIsToldAtOnceThatItsOwnKeyOrLeaseHasGone(t *testing.T) {
 	}
 }
 
+// strip takes the lease from the key of a grant while etcd answers no transactions, until it is repaired.
+func (r *rig) strip(g *Grant) (repair func()) {
+	time.Sleep(1500 * time.Millisecond) // old enough to be watched
+	repair = r.cluster.Hook(etcdfake.On("KV/Txn", etcdfake.Fail(status.Error(codes.Unavailable, "etcdserver: no leader"))))
+	r.must(second(r.cluster.Put(g.Key(), g.Session().cfg.Holder, 0)))
+	r.ended("the grant", g.Done(), time.Second)
+	return repair
+}
+
 // A key without a lease stays until somebody deletes it, so its holder, who has been told, does: when etcd takes no deletions for
 // longer than a term, after that. The session lives on, and a name that it blocks is blocked for everybody.
 func TestGrant_AKeyWithoutItsLeaseIsDeletedHoweverLongThatTakes(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
 		s := r.open(Config{TTL: 5 * time.Second})
 		g := r.lock(s, "a")
-		time.Sleep(1500 * time.Millisecond)
-		repair := r.cluster.Hook(etcdfake.On("KV/Txn", etcdfake.Fail(status.Error(codes.Unavailable, "etcdserver: no leader"))))
-		r.must(second(r.cluster.Put(g.Key(), s.cfg.Holder, 0)))
-		r.ended("the grant", g.Done(), time.Second)
+		repair := r.strip(g)
 		time.Sleep(3 * s.TTL())
 		repair()
 		time.Sleep(3 * time.Second)
@@ -286,10 +292,7 @@ func TestClose_WaitsForTheDeletionOfAKeyWithoutItsLease(t *testing.T) {
 			bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
 				s := r.open(Config{TTL: 5 * time.Second})
 				g := r.lock(s, "a")
-				time.Sleep(1500 * time.Millisecond)
-				repair := r.cluster.Hook(etcdfake.On("KV/Txn", etcdfake.Fail(status.Error(codes.Unavailable, "etcdserver: no leader"))))
-				r.must(second(r.cluster.Put(g.Key(), s.cfg.Holder, 0)))
-				r.ended("the grant", g.Done(), time.Second)
+				repair := r.strip(g)
 				time.Sleep(2 * s.TTL())
 				time.AfterFunc(broken, repair)
 				start := time.Now()
