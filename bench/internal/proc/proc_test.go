@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -96,8 +97,8 @@ func TestProcess_KilledDoesNotClose(t *testing.T) {
 }
 
 func TestStart_TellsWhyARoleFails(t *testing.T) {
-	if _, err := Start("adder", ""); err == nil {
-		t.Error("a role that fails is started")
+	if _, err := Start("adder", ""); err == nil || !strings.Contains(err.Error(), "no file") {
+		t.Errorf("a role that fails: %v, want its reason", err)
 	}
 	if _, err := Start("nobody", ""); err == nil {
 		t.Error("a role that does not exist is started")
