@@ -23,21 +23,33 @@ func TestClient_BacksOffForSessionsThatDieYoungOnly(t *testing.T) {
 			defer func() { r.must(g.Release(r.Context())) }()
 			return time.Since(start)
 		}
-		for range 5 {
+		opening := func() time.Duration {
+			start := time.Now()
 			s, err := pool.Session(r.Context())
 			r.must(err)
-			r.must(s.Close(r.Context()))
+			defer func() { r.must(s.Close(r.Context())) }()
+			return time.Since(start)
 		}
-		ran, started := make(chan error, 1), make(chan *Leadership)
+		for range 5 {
+			opening()
+		}
+		ran, started, stopped := make(chan error, 1), make(chan *Leadership), make(chan struct{})
 		e, err := NewElector(pool, ElectorConfig{Name: "e", OnStartedLeading: func(ctx context.Context, l *Leadership) {
 			started <- l
 			<-ctx.Done()
+			<-stopped
 		}})
 		r.must(err)
 		ctx, stop := context.WithCancel(r.Context())
 		go func() { ran <- e.Run(ctx) }()
 		for range 5 {
-			r.must(second(r.cluster.Revoke((<-started).Session().Lease())))
+			l := <-started
+			r.must(second(r.cluster.Revoke(l.Session().Lease())))
+			r.ended("the leadership", l.Done(), time.Minute)
+			if d := opening(); d != 0 {
+				r.Errorf("an opening waited for %v because of an elector's session, whose work has not stopped yet", d)
+			}
+			stopped <- struct{}{}
 		}
 		<-started
 		if d := took(); d != 0 {
@@ -50,6 +62,7 @@ func TestClient_BacksOffForSessionsThatDieYoungOnly(t *testing.T) {
 		if took() == 0 {
 			r.Error("an opening did not wait although the session before it died young")
 		}
+		close(stopped)
 		stop()
 		r.must(r.result("Run", ran))
 		r.must(pool.Close(r.Context()))
