@@ -346,3 +346,34 @@ func TestStream_BelievesAtOnceThatALeaseIsGone(t *testing.T) {
 		}
 	})
 }
+
+// Two members of three fall silent for good: whoever was at the head of a stream that stalled finds the third in time, however many
+// streams there are to it by then.
+func TestStream_ManyStreamsToAMemberThatAnswersDoNotKeepSuspectsFromIt(t *testing.T) {
+	for good := range 3 {
+		bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+			r.delay(time.Millisecond, time.Millisecond)
+			var sessions []*Session
+			for range 100 {
+				sessions = append(sessions, r.open(Config{TTL: 6 * time.Second}))
+			}
+			for round := range 10 {
+				r.cluster.SetLeader((good + 1 + round%2) % 3)
+				time.Sleep(8 * time.Second)
+				for i := range 3 {
+					if i != good {
+						r.cluster.Link(r.client, i).Hold(true, true)
+					}
+				}
+				time.Sleep(10 * time.Second)
+				r.release(true, true)
+				time.Sleep(20 * time.Second)
+			}
+			for _, s := range sessions {
+				if !s.Valid() {
+					r.Errorf("lost: %v", s.Err())
+				}
+			}
+		})
+	}
+}

@@ -126,14 +126,19 @@ func (k *keeper) bestLocked(now clock.Instant) string {
 	best, bestCost := "", 0
 	for i := range endpoints {
 		endpoint := endpoints[(k.turn+i)%len(endpoints)]
-		cost := 0
+		cost, answering := 0, 0
 		for _, c := range k.carriers {
-			if c.link.endpoint == endpoint && c.stalled {
+			switch {
+			case c.link.endpoint != endpoint:
+			case c.stalled:
 				cost += 2
-			} else if c.link.endpoint == endpoint {
+			case c.answers == 0:
 				cost++
+			default:
+				answering = 1 // many that answer are no reason to try one that does not
 			}
 		}
+		cost += answering
 		if at, ok := k.failed[endpoint]; ok && now.Sub(at) < grudge {
 			cost += 3
 		}
