@@ -284,8 +284,8 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 		case verdict == outcomeRefused && len(f.writes) == 1, errors.Is(err, ErrRolledBack), errors.Is(err, ErrClosed):
 			w.answered = true
 			answers = append(answers, answer{w, nil})
-		case verdict == outcomeRefused:
-			w.most = len(f.writes) / 2 // one of them spoiled it: halves show which
+		case verdict == outcomeRefused, crammed(err):
+			w.most = max(1, len(f.writes)/2) // one of them spoiled it, or there were too many: halves show which
 		}
 	}
 	if verdict == outcomeRefused && len(f.writes) > 1 {
@@ -298,7 +298,11 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 	} else {
 		c.failures = 0
 	}
-	c.requeueLocked(f.writes)
+	if len(f.writes) == 1 && crammed(err) {
+		c.requeueBehindLocked(f.writes[0])
+	} else {
+		c.requeueLocked(f.writes)
+	}
 	for _, w := range f.writes {
 		if w.answered && w.out == 0 {
 			w.cmps, w.then, w.els = nil, nil, nil // a grant keeps its write for as long as it is held

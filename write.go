@@ -111,6 +111,15 @@ func (c *committer) requeueLocked(writes []*write) {
 	c.queue = append(again, c.queue...)
 }
 
+// requeueBehindLocked puts an unanswered write at the end of the queue: it may fail for as long as it is wanted, and nobody else is to
+// wait for that.
+func (c *committer) requeueBehindLocked(w *write) {
+	if !w.answered && !w.queued {
+		c.queueLocked(w)
+		c.queue = append(c.queue, w)
+	}
+}
+
 // queueLocked counts a write that enters the queue, and unqueueLocked one that leaves it.
 func (c *committer) queueLocked(w *write) {
 	w.queued = true
