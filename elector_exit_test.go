@@ -56,12 +56,13 @@ func overrunningChild(t *testing.T, endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startReplica(t, cli, leasehold.Config{TTL: 2 * time.Second, Prefix: os.Getenv(childPrefix)}, func(_ *replica, ec *leasehold.ElectorConfig) {
+	startReplica(t, cli, leasehold.Config{TTL: 5 * time.Second, Prefix: os.Getenv(childPrefix)}, func(_ *replica, ec *leasehold.ElectorConfig) {
 		ec.OnStartedLeading = func(ctx context.Context, l *leasehold.Leadership) {
 			if err := l.Proclaim(ctx, "at work"); err == nil {
 				<-t.Context().Done() // not ctx
 			}
 		}
+		ec.OnStoppedLeading = nil // a term that ends before the value is in etcd is followed by another
 		ec.Overrun = leasehold.OverrunExit
 	})
 	<-t.Context().Done() // the process ends before
