@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,18 +57,9 @@ type run struct {
 	faults   sync.WaitGroup
 }
 
-// hang is how long one plan may take, in real time. Most take a few milliseconds.
-const hang = 4 * time.Minute
-
 // Run executes a plan in a bubble of its own, and leaves nothing behind. That is the last invariant, which the bubble itself
-// checks: it ends the process if a goroutine is left. A plan in which time stands still, as it does for as long as a goroutine waits
-// for a mutex, ends the process as well, and the stacks tell where.
+// checks: it ends the process if a goroutine is left.
 func Run(t *testing.T, p Plan) (report Report) {
-	watchdog := time.AfterFunc(hang, func() {
-		debug.SetTraceback("all")
-		panic(fmt.Sprintf("the plan of seed %d has not ended after %v", p.World.Seed, hang))
-	})
-	defer watchdog.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		r, err := start(t, p)
 		if err != nil {

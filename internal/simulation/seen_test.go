@@ -46,7 +46,7 @@ func TestJudge_SeesDriftBeyondTheBound(t *testing.T) {
 			// What makes requests slow makes holders more careful than they need be.
 			w.Delay, w.Commit, w.Peer, w.Apply, w.Stall = 50*time.Microsecond, time.Millisecond, 10*time.Microsecond, 0, 0
 			p.Steps = slices.DeleteFunc(p.Steps, func(s Step) bool { return s.Do == Rate })
-			report := Run(t, p)
+			report := watched(t, p)
 			grants += report.Stats.Grants
 			if report.Stats.Grants > 0 && !slices.Contains(report.kinds(), "expiry") {
 				t.Errorf("seed %d: the grantor's clock runs %g times as fast as the holders', beyond the %g that a drift bound of %g allows; %d grants were made, and the judge saw no expiry that is too late, only %v",
@@ -68,7 +68,7 @@ world seed=1 members=3 hosts=2 names=1 ttl=10s drift=0.001 margin=100ms rate=%g 
 `
 
 func TestJudge_SeesTwoHoldersUnderAGrantorThatIsTooFast(t *testing.T) {
-	report := Run(t, parse(t, fmt.Sprintf(lost, 1.5)))
+	report := watched(t, parse(t, fmt.Sprintf(lost, 1.5)))
 	for _, kind := range []string{"expiry", "freed", "two holders"} {
 		if !slices.Contains(report.kinds(), kind) {
 			t.Errorf("%q was not seen; only %v", kind, report.kinds())
@@ -77,7 +77,7 @@ func TestJudge_SeesTwoHoldersUnderAGrantorThatIsTooFast(t *testing.T) {
 }
 
 func TestJudge_IsContentWithAGrantorAtTheBound(t *testing.T) {
-	report := Run(t, parse(t, fmt.Sprintf(lost, (1+1e-3)/(1-1e-3))))
+	report := watched(t, parse(t, fmt.Sprintf(lost, (1+1e-3)/(1-1e-3))))
 	if report.Failed() || report.Stats.Losses["expired"] != 1 || report.Stats.Grants != 3 {
 		t.Errorf("%v\nwant no violation, one grant lost, and one for the waiter and the newcomer\n%v", report, report.Stats)
 	}
@@ -95,11 +95,11 @@ world seed=1 members=3 hosts=2 names=1 ttl=5s drift=0.001 margin=100ms rate=1 el
 `
 
 func TestJudge_SeesANameFreedUnderItsHolderByAFormerLeaderThatRenews(t *testing.T) {
-	report := Run(t, parse(t, fmt.Sprintf(formerLeader, "formerleader")))
+	report := watched(t, parse(t, fmt.Sprintf(formerLeader, "formerleader")))
 	if !slices.Contains(report.kinds(), "freed") {
 		t.Errorf("it was not seen; only %v", report.kinds())
 	}
-	if report := Run(t, parse(t, fmt.Sprintf(formerLeader, "none"))); report.Failed() {
+	if report := watched(t, parse(t, fmt.Sprintf(formerLeader, "none"))); report.Failed() {
 		t.Errorf("with a leader that steps down: %v", report)
 	}
 }
@@ -119,11 +119,11 @@ world seed=1 members=3 hosts=2 names=1 ttl=5s drift=0.001 margin=100ms rate=1 el
 func TestJudge_SeesALeaderThatWasStoppedAndCutOff(t *testing.T) {
 	seen := 0
 	for range 30 { // whom the others elect, and when, and when a renewal is due, is chance
-		report := Run(t, parse(t, fmt.Sprintf(resumedLeader, "resumedleader")))
+		report := watched(t, parse(t, fmt.Sprintf(resumedLeader, "resumedleader")))
 		if slices.Contains(report.kinds(), "expiry") {
 			seen++
 		}
-		if report := Run(t, parse(t, fmt.Sprintf(resumedLeader, "none"))); report.Failed() {
+		if report := watched(t, parse(t, fmt.Sprintf(resumedLeader, "none"))); report.Failed() {
 			t.Fatalf("with a leader that looks first: %v", report)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The flags by which the command drives the tests, and people replay what it found.
@@ -34,6 +35,20 @@ func seeds() int {
 		return 200
 	}
 	return 600 // go run ./internal/simulation/cmd runs any number
+}
+
+// hang is how long one plan may take, in real time. Most take some milliseconds.
+const hang = 4 * time.Minute
+
+// watched runs a plan. If time stands still in it, as it does for as long as a goroutine of the bubble waits for a mutex, it ends the
+// process, naming the plan, and the stacks tell where.
+func watched(t *testing.T, p Plan) Report {
+	watchdog := time.AfterFunc(hang, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("the plan of seed %d has not ended after %v:\n%v", p.World.Seed, hang, p))
+	})
+	defer watchdog.Stop()
+	return Run(t, p)
 }
 
 func TestSchedules(t *testing.T) {
@@ -61,7 +76,7 @@ func TestSchedules(t *testing.T) {
 				t.Parallel()
 				for seed := range next {
 					say(event{Seed: seed})
-					report := Run(t, New(seed))
+					report := watched(t, New(seed))
 					done := event{Seed: seed, Done: true, Violations: texts(report), Stats: report.Stats}
 					if report.Failed() {
 						done.Trace = report.Trace
@@ -129,7 +144,7 @@ func TestPlans(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		for range *repeat {
-			report := Run(t, p)
+			report := watched(t, p)
 			if !report.Failed() {
 				continue
 			}
