@@ -75,7 +75,7 @@ func (p *pilot) run() {
 func (p *pilot) steer(ctx context.Context) (done bool) {
 	k := p.keeper
 	if len(k.engine.client.Endpoints()) < 2 {
-		return true
+		return false // nothing is asked, but the etcd client may be told of more (Sync, SetEndpoints), which nothing tells us
 	}
 	// Not all clients at once: a leader has just been elected.
 	if clock.Wait(ctx, rand.N(min(time.Second, k.shortestTerm()/8))) != nil {
