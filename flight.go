@@ -182,7 +182,9 @@ func judge(err error) outcome {
 
 // crammed reports whether an error can come from the size of a request or of its answer, although its outcome is unknown: etcd's client
 // can be set to limits of its own (MaxCallSendMsgSize, MaxCallRecvMsgSize), which nothing tells us but the failure.
-func crammed(err error) bool { return codeOf(err) == codes.ResourceExhausted && judge(err) == outcomeUnknown }
+func crammed(err error) bool {
+	return codeOf(err) == codes.ResourceExhausted && judge(err) == outcomeUnknown
+}
 
 func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })

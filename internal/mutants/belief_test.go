@@ -6,6 +6,7 @@ func all() []mutant {
 	var m []mutant
 	m = append(m, beliefs...)
 	m = append(m, acquires...)
+	m = append(m, lines...)
 	return append(m, streams...)
 }
 

@@ -106,6 +106,14 @@ var streams = []mutant{
 		"Grant_IsToldOfWhatHappenedWhileItsWatchWasBroken",
 	},
 	{
+		"R12", "renewals go out after a third of the term however large the allowances", one("term.go", "min(granted/3, a.held(granted)/2)", "granted/3"),
+		"Config_WhatIsAcceptedCanBeRenewed",
+	},
+	{
+		"R12", "a scout becomes the main stream before it is answered", one("pilot.go", "	p.scout = c\n", "	p.scout = c\n	k.mains = append(k.mains[:0], c)\n"),
+		"Pilot_AScoutThatIsNotAnsweredCostsNothing",
+	},
+	{
 		"R12", "the endpoint of a leader that has died is preferred", one("carrier.go", "	k.pilot.distrustLocked(c.link.endpoint, 0)\n", ""),
 		"Stream_SurvivesChangesOfLeader",
 	},
