@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,15 +41,33 @@ func seeds() int {
 // hang is how long one plan may take, in real time. Most take some milliseconds.
 const hang = 4 * time.Minute
 
-// watched runs a plan. If time stands still in it, as it does for as long as a goroutine of the bubble waits for a mutex, it ends the
-// process, naming the plan, and the stacks tell where.
+// watched runs a plan. If time stands still in it, as it does for as long as a goroutine of the bubble waits for a mutex or runs, it
+// ends the process and tells which plan it was, and what the goroutines do for whose sake time stands still.
 func watched(t *testing.T, p Plan) Report {
 	watchdog := time.AfterFunc(hang, func() {
-		debug.SetTraceback("all")
-		panic(fmt.Sprintf("the plan of seed %d has not ended after %v:\n%v", p.World.Seed, hang, p))
+		panic(fmt.Sprintf("the plan of seed %d has not ended after %v:\n%v\n%s", p.World.Seed, hang, p, busy()))
 	})
 	defer watchdog.Stop()
 	return Run(t, p)
+}
+
+// busy returns the stacks of the goroutines in bubbles that keep time from passing.
+func busy() string {
+	stacks := make([]byte, 64<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	var found []string
+	bubbled := 0
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		state, _, _ := strings.Cut(stack, "\n")
+		if !strings.Contains(state, "synctest bubble") {
+			continue
+		}
+		bubbled++
+		if !strings.Contains(state, "(durable)") {
+			found = append(found, stack)
+		}
+	}
+	return fmt.Sprintf("%s\n\n%d of %d goroutines in bubbles are busy", strings.Join(found, "\n\n"), len(found), bubbled)
 }
 
 func TestSchedules(t *testing.T) {
