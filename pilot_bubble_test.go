@@ -51,6 +51,29 @@ func TestPilot_RenewalsFollowTheLeader(t *testing.T) {
 	})
 }
 
+// The side stream of a renewal in trouble can become the main one, by an answer that tells no new term.
+func TestPilot_ASideStreamThatBecomesTheMainOneIsBroughtToTheLeader(t *testing.T) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		s := r.open(Config{})
+		time.Sleep(2 * s.TTL()) // at the leader, 0
+		k := s.engine.keeper
+		k.mu.Lock()
+		now := k.engine.clk.Now()
+		k.side = k.openLocked(now, r.cluster.Member(1).Endpoint())
+		k.endLocked(k.mains[0])
+		s.renewal.suspect, s.renewal.next = true, now
+		k.scheduleLocked(s)
+		k.mu.Unlock()
+		k.kick()
+		time.Sleep(2 * s.TTL())
+		settled := time.Now()
+		time.Sleep(2 * s.TTL())
+		if members, _ := r.since(s, settled); len(members) != 1 || members[0] == 0 {
+			r.Errorf("renewals at members %v, want at the leader, 0, only", members)
+		}
+	})
+}
+
 // R12: a leader that takes connections, and answers who it is, but no renewal, costs no turn, and is not tried all the time.
 func TestPilot_AScoutThatIsNotAnsweredCostsNothing(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {

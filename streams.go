@@ -65,8 +65,10 @@ func (k *keeper) calmLocked(c *carrier) {
 	case c.stalled && (len(k.mains) == 0 || k.mains[0].answers == 0):
 		c.stalled = false // slow, but what has replaced it, if anything, has answered nothing yet
 		k.mains = slices.Insert(k.mains, 0, c)
+		k.pilot.kick()
 	case c == k.side && len(k.mains) == 0:
 		k.mains, k.side = append(k.mains, c), nil // the way that works is for everybody
+		k.pilot.kick()
 	case c == k.side && c.unanswered() == 0:
 		k.side = nil
 	case k.width > 1 && k.engine.clk.Now().Sub(k.stalled) > k.longest:
