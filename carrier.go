@@ -40,7 +40,6 @@ type send struct {
 }
 
 func (c *carrier) open(ctx context.Context, _ *keepaliveLink, conn *grpc.ClientConn) (grpc.BidiStreamingClient[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse], error) {
-	conn.ResetConnectBackoff()
 	return pb.NewLeaseClient(conn).LeaseKeepAlive(ctx)
 }
 

@@ -343,9 +343,7 @@ func (c *committer) backOffLocked(err error) {
 	}
 	c.engine.wg.Go(func() {
 		_ = pause(c.engine.ctx, wait) // ends early only with the engine, which closes the committer
-		if conn := c.engine.client.ActiveConnection(); c.engine.ctx.Err() == nil {
-			conn.ResetConnectBackoff()
-		}
+		c.engine.hasten()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.paused = false

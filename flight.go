@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
@@ -96,9 +95,7 @@ func (c *committer) supervise() {
 // fly sends the transaction and takes its answer.
 func (c *committer) fly(f *flight) {
 	defer f.cancel()
-	if conn := c.engine.client.ActiveConnection(); conn.GetState() == connectivity.TransientFailure {
-		conn.ResetConnectBackoff() // after an outage grpc waits for seconds, up to two minutes; somebody waits for this
-	}
+	c.engine.hasten() // somebody waits for this
 	stamp, sent := c.engine.mark.stamp(), time.Now()
 	resp, err := c.transact(f.ctx, f.writes)
 	if err == nil {

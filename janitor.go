@@ -242,6 +242,6 @@ func (e *engine) revoke(ctx context.Context, lease clientv3.LeaseID, within time
 		if pause(ctx, min(20*time.Millisecond<<min(try, 6), time.Second)) != nil {
 			return err
 		}
-		e.client.ActiveConnection().ResetConnectBackoff()
+		e.hasten()
 	}
 }

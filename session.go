@@ -199,7 +199,7 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 			if err := pause(ctx, min(20*time.Millisecond<<min(try, 6), time.Second)); err != nil {
 				return fail(err)
 			}
-			e.client.ActiveConnection().ResetConnectBackoff()
+			e.hasten()
 		case <-timer.C: // perhaps a silent member: another one is asked beside it, and nobody waits for this one's turn to end
 			turn()
 			turn = func() {}

@@ -33,7 +33,6 @@ type watchStream struct {
 type watchLink = link[pb.WatchRequest, pb.WatchResponse]
 
 func (s *watchStream) open(ctx context.Context, _ *watchLink, conn *grpc.ClientConn) (grpc.BidiStreamingClient[pb.WatchRequest, pb.WatchResponse], error) {
-	conn.ResetConnectBackoff()
 	if err := s.watcher.learnNamespace(ctx, conn); err != nil {
 		return nil, err
 	}

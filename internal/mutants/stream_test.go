@@ -100,9 +100,7 @@ var streams = []mutant{
 	},
 	{
 		"outage", "grpc's backoff is not reset when somebody waits",
-		[]edit{
-			{"flight.go", "connectivity.TransientFailure {", "connectivity.Shutdown {"},
-		},
+		one("engine.go", "== connectivity.TransientFailure\n", "== connectivity.Shutdown\n"),
 		"Grant_IsToldOfWhatHappenedWhileItsWatchWasBroken",
 	},
 	{
