@@ -50,7 +50,7 @@ func startLink[Q, A any](e *engine, endpoint string, owner linkOwner[Q, A]) *lin
 func (l *link[Q, A]) kick() { l.wake.ring() }
 
 func (l *link[Q, A]) run(ctx context.Context, e *engine, owner linkOwner[Q, A]) error {
-	conn, err := e.client.Dial(l.endpoint)
+	conn, err := e.dial(l.endpoint)
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", l.endpoint, err)
 	}
@@ -85,5 +85,25 @@ func (l *link[Q, A]) send(ctx context.Context, stream grpc.BidiStreamingClient[Q
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// dial connects to one endpoint.
+func (e *engine) dial(endpoint string) (conn *grpc.ClientConn, err error) {
+	defer withoutEndpoints(&err)
+	return e.client.Dial(endpoint)
+}
+
+// status asks the member behind one endpoint how it is.
+func (e *engine) status(ctx context.Context, endpoint string) (resp *clientv3.StatusResponse, err error) {
+	defer withoutEndpoints(&err)
+	return e.client.Status(ctx, endpoint)
+}
+
+// withoutEndpoints turns the panic of an etcd client into an error. To dial one endpoint, it looks at the first of all, for no good
+// reason, and SetEndpoints may just have left it none.
+func withoutEndpoints(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("leasehold: the etcd client cannot dial: %v", p)
 	}
 }

@@ -118,7 +118,7 @@ func (p *pilot) find(ctx context.Context, first string) (leader uint64, at strin
 	}
 	for _, endpoint := range endpoints {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		status, err := p.keeper.engine.client.Status(ctx, endpoint)
+		status, err := p.keeper.engine.status(ctx, endpoint)
 		cancel()
 		if err != nil {
 			continue

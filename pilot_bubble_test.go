@@ -149,23 +149,6 @@ func TestPilot_AsksNothingWithOneEndpoint(t *testing.T) {
 	})
 }
 
-// An etcd client that begins with one endpoint and learns the others later, as by its Sync, is brought to the leader too.
-func TestPilot_EndpointsLearnedLaterLeadToTheLeader(t *testing.T) {
-	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
-		all := r.client.Endpoints()
-		r.client.SetEndpoints(all[1])
-		s := r.open(Config{})
-		time.Sleep(10 * time.Minute)
-		r.client.SetEndpoints(all...)
-		time.Sleep(2 * time.Minute)
-		settled := time.Now()
-		time.Sleep(2 * s.TTL())
-		if members, _ := r.since(s, settled); len(members) != 1 || members[0] == 0 {
-			r.Errorf("renewals at members %v, want at the leader, 0, only", members)
-		}
-	})
-}
-
 // What finds the leader costs a few requests for each change of it, and none in between.
 func TestPilot_AsksOnlyWhenTheLeaderChanges(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {

@@ -58,7 +58,7 @@ func isBefore(r release, fixed map[int]release, oldest release) bool {
 func (e *engine) inspectServers() {
 	for _, endpoint := range e.client.Endpoints() {
 		ctx, cancel := context.WithTimeout(e.ctx, 5*time.Second)
-		status, err := e.client.Status(ctx, endpoint)
+		status, err := e.status(ctx, endpoint)
 		cancel()
 		if err != nil {
 			e.journal.info("leasehold: the version of a member is not known", zap.String("endpoint", endpoint), zap.Error(err))
