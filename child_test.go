@@ -56,8 +56,8 @@ func child() error {
 			return err
 		}
 	}
+	last := time.Now() // before the parent knows: it stops the process as soon as it reads the line
 	fmt.Println("held", g.Token(), true)
-	last := time.Now()
 	for ctx.Err() == nil {
 		before := time.Now()
 		valid := g.Valid()
