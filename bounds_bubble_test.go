@@ -5,6 +5,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,12 +107,40 @@ func TestBlockingCalls_EndWithTheirContextWhenEverybodyIsSilent(t *testing.T) {
 				r.hold(true, true)
 				start := time.Now()
 				got := make(chan error, 1)
-				go func() { got <- f(r.within(7 * time.Second)) }()
-				if err := r.result("the call", got); !errors.Is(err, context.DeadlineExceeded) {
-					r.Errorf("returned %v, want the context's error", err)
+				budget := errors.New("the budget is spent")
+				ctx, cancel := context.WithTimeoutCause(r.Context(), 7*time.Second, budget)
+				defer cancel()
+				go func() { got <- f(ctx) }()
+				if err := r.result("the call", got); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, budget) {
+					r.Errorf("returned %v, want the context's error and its cause", err)
 				}
 				if d := time.Since(start); d != 7*time.Second {
 					r.Errorf("returned after %v, want 7s", d)
+				}
+			})
+		})
+	}
+}
+
+// Whoever has waited in vain is told for what.
+func TestLock_AWaitInVainTellsWhatItWaitedFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(r *rig, s *Session)
+		want    string
+	}{
+		"another's key": {func(r *rig, _ *Session) {
+			other := r.another()
+			other.lock(other.open(Config{TTL: time.Minute}), "a")
+		}, `in line behind "leasehold/a/`},
+		"its own": {func(r *rig, s *Session) { r.lock(s, "a") }, "re-entrant"},
+		"etcd":    {func(r *rig, _ *Session) { r.hold(true, true) }, "no answer from etcd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, etcdfake.Options{}, func(r *rig) {
+				s := r.open(Config{TTL: time.Minute})
+				tc.prepare(r, s)
+				if _, err := s.Lock(r.within(time.Second), "a"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), tc.want) {
+					r.Errorf("returned %v, want the context's error and %q", err, tc.want)
 				}
 			})
 		})

@@ -81,7 +81,7 @@ func (e *Election) contenders(ctx context.Context) ([]Contender, error) {
 
 // askTerms asks for the terms of leases, some at a time.
 func (e *Election) askTerms(ctx context.Context, leases map[clientv3.LeaseID][]*Contender) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	room := make(chan struct{}, 8)
 	var wg sync.WaitGroup
@@ -89,7 +89,7 @@ func (e *Election) askTerms(ctx context.Context, leases map[clientv3.LeaseID][]*
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			resp, err := e.timeToLive(ctx, lease)
+			resp, err := e.timeToLive(asking, lease)
 			if err != nil {
 				cancel(err)
 				return
@@ -102,9 +102,9 @@ func (e *Election) askTerms(ctx context.Context, leases map[clientv3.LeaseID][]*
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ending(ctx)
 	}
-	return nil
+	return context.Cause(asking) // nil, or the first failure
 }
 
 // timeToLive asks until it is answered: a member that is silent is asked once, then another.
@@ -120,7 +120,7 @@ func (e *Election) timeToLive(ctx context.Context, lease clientv3.LeaseID) (*cli
 			return nil, fmt.Errorf("lease %x: %w", int64(lease), err)
 		}
 		if pause(ctx, min(20*time.Millisecond<<min(try, 6), time.Second)) != nil {
-			return nil, fmt.Errorf("%w (last attempt: %w)", context.Cause(ctx), err)
+			return nil, fmt.Errorf("%w (last attempt: %w)", ending(ctx), err)
 		}
 		hasten(e.etcd)
 	}

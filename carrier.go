@@ -179,8 +179,9 @@ func (c *carrier) closed(_ *keepaliveLink, err error) {
 	now := k.engine.clk.Now()
 	k.failed[c.link.endpoint] = now
 	k.pilot.distrustLocked(c.link.endpoint, 0)
-	k.failures++
-	k.engine.journal.info("leasehold: a keepalive stream ended", zap.String("endpoint", c.link.endpoint), zap.Error(err))
+	if k.failures++; k.failures == 1 { // since the last answer
+		k.engine.journal.info("leasehold: a keepalive stream ended", zap.String("endpoint", c.link.endpoint), zap.Error(err))
+	}
 	// The head may be what ended it (a renewal that is refused ends the whole stream): it goes another way than the rest.
 	if len(c.sends) > c.head {
 		if s := c.sends[c.head].session; s != nil && k.sessions[s.id] == s {

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // Client is a pool of sessions over one etcd client, as sql.DB is one of connections: it opens a session on first use,
@@ -20,7 +22,7 @@ import (
 // A grant belongs to the session that it was made on, and is lost with it: nothing is silently re-acquired. What waits
 // on a session when it is lost fails with the reason.
 //
-// All methods are safe for concurrent use.
+// A Client is made by [New], and only by that. All methods are safe for concurrent use.
 type Client struct {
 	etcd *clientv3.Client
 	cfg  Config
@@ -52,6 +54,9 @@ func New(client *clientv3.Client, cfg Config) (*Client, error) {
 	}
 	if err := checkClient(client); err != nil {
 		return nil, fmt.Errorf("leasehold: new client: %w", err)
+	}
+	if !strings.HasSuffix(cfg.Prefix, "/") {
+		cfg.Logger.Warn("leasehold: the prefix does not end with a slash: whoever uses it with one excludes nobody here", zap.String("prefix", cfg.Prefix))
 	}
 	c := &Client{etcd: client, cfg: cfg}
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(client.Ctx()))
@@ -105,8 +110,9 @@ func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Contex
 	return do(ctx, name, fn, func() (*Grant, error) { return c.Lock(ctx, name, opts...) })
 }
 
-// Close closes all sessions, side by side, and so ends all grants: belief first. Further calls fail with [ErrClosed]; Close
-// again returns nil. It returns the errors of the sessions' Close, joined.
+// Close closes all sessions, side by side, and so ends all grants: belief first. Calls that need a session fail with [ErrClosed] from
+// then on, also [Elector.Run]; who leads can still be asked, by [Election.Leader] and the like, which need none. Close again returns
+// nil. It returns the errors of the sessions' Close, joined.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first, used := !c.closed, c.used
@@ -138,7 +144,7 @@ func (c *Client) Close(ctx context.Context) error {
 	select {
 	case <-rest:
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("leasehold: close client: %w", context.Cause(ctx)))
+		errs = append(errs, fmt.Errorf("leasehold: close client: %w", ending(ctx)))
 	}
 	if c.etcd.Ctx().Err() != nil && first && used {
 		errs = append(errs, fmt.Errorf("leasehold: close client: %w", errClientClosed))
@@ -157,7 +163,7 @@ var errClosedClient = fmt.Errorf("%w: the client was closed", ErrClosed)
 func (c *Client) reserve(ctx context.Context) (*Session, error) {
 	for {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, ending(ctx)
 		}
 		c.mu.Lock()
 		if c.closed {
@@ -189,7 +195,7 @@ func (c *Client) reserve(ctx context.Context) (*Session, error) {
 		select {
 		case <-opening:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, ending(ctx)
 		}
 	}
 }

@@ -117,9 +117,9 @@ func (c *committer) await(ctx context.Context, s *Session, w *write) (*clientv3.
 		return nil, s.Err()
 	case <-ctx.Done():
 		if last := c.abandon(w); last != nil {
-			return nil, fmt.Errorf("%w (last attempt: %w)", context.Cause(ctx), last)
+			return nil, fmt.Errorf("%w (last attempt: %w)", ending(ctx), last)
 		}
-		return nil, context.Cause(ctx)
+		return nil, fmt.Errorf("%w (no answer from etcd)", ending(ctx))
 	}
 }
 

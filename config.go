@@ -34,8 +34,8 @@ type Config struct {
 	Margin time.Duration
 
 	// Prefix is put before every name's key, as it is. Processes exclude each other only under one prefix. Default
-	// "leasehold/". Without "/" at its end, names of this prefix and of a longer one can collide. At most 1,024
-	// bytes of valid UTF-8.
+	// "leasehold/". "jobs" and "jobs/" are two prefixes; without "/" at its end, which [New] warns of, names of this prefix and
+	// of a longer one can collide. At most 1,024 bytes of valid UTF-8.
 	Prefix string
 
 	// Holder is the value of a lock's key, for people and tools that ask who holds it. Default "host:pid". At most
@@ -84,14 +84,16 @@ func (c Config) withDefaults() (Config, error) {
 func (c Config) validate() error {
 	var problems problems
 	bad := problems.add
+	most := c.TTL / 2 // of the margin
 	if c.TTL < minTTL || c.TTL > maxTTL {
 		bad("TTL %v: want %v to %v", c.TTL, minTTL, maxTTL)
+		most = maxTTL / 2 // only the TTL is to blame
 	}
 	if math.IsNaN(c.DriftBound) || c.DriftBound < minDriftBound || c.DriftBound > maxDriftBound {
 		bad("DriftBound %v: want %v to %v", c.DriftBound, minDriftBound, maxDriftBound)
 	}
-	if c.Margin < 1 || c.Margin > c.TTL/2 {
-		bad("Margin %v: want 1ns to half the TTL, %v", c.Margin, max(c.TTL/2, 0))
+	if c.Margin < 1 || c.Margin > most {
+		bad("Margin %v: want 1ns to half the TTL, %v", c.Margin, most)
 	}
 	if len(c.Prefix) > maxPrefixBytes {
 		bad("Prefix of %d bytes: want at most %d", len(c.Prefix), maxPrefixBytes)

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 func TestConfig_ZeroMeansTheDefaults(t *testing.T) {
@@ -152,12 +154,30 @@ func TestNew_RefusesABadConfigAndANilClient(t *testing.T) {
 // A log shows the first line of an error; all problems are in it, each with its value and its rule.
 func TestConfig_ProblemsAreOneLine(t *testing.T) {
 	_, err := (Config{TTL: time.Hour, DriftBound: 1, Margin: -1}).withDefaults()
-	const want = "leasehold: invalid config: TTL 1h0m0s: want 1s to 5m0s; DriftBound 1: want 1e-06 to 0.1; Margin -1ns: want 1ns to half the TTL, 30m0s"
+	const want = "leasehold: invalid config: TTL 1h0m0s: want 1s to 5m0s; DriftBound 1: want 1e-06 to 0.1; Margin -1ns: want 1ns to half the TTL, 2m30s"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
 	_, err = ElectorConfig{}.withDefaults(Config{TTL: time.Minute, Margin: time.Second, DriftBound: 1e-3})
 	if !errors.Is(err, ErrInvalidName) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "; OnStartedLeading is nil") {
 		t.Errorf("%v", err)
+	}
+}
+
+// "jobs" and "jobs/" are two prefixes, which is easy to get wrong, and then nobody excludes anybody.
+func TestNew_WarnsOfAPrefixWithoutASlash(t *testing.T) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}}) // nothing is sent
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }() // nothing was opened
+	for prefix, warnings := range map[string]int{"": 0, "jobs/": 0, "jobs": 1} {
+		core, logs := observer.New(zap.WarnLevel)
+		if _, err := New(client, Config{Prefix: prefix, Logger: zap.New(core)}); err != nil {
+			t.Fatal(err)
+		}
+		if n := logs.Len(); n != warnings {
+			t.Errorf("prefix %q: %d warnings, want %d", prefix, n, warnings)
+		}
 	}
 }

@@ -40,6 +40,12 @@ func (c *Client) Election(name string) *Election {
 	return &Election{name: name, etcd: c.etcd, cfg: c.cfg, session: c.reserve}
 }
 
+// String names the election for people.
+func (e *Election) String() string { return fmt.Sprintf("leasehold election %q", e.name) }
+
+// GoString is String.
+func (e *Election) GoString() string { return e.String() }
+
 // Name returns the name of the election.
 func (e *Election) Name() string { return e.name }
 
@@ -177,7 +183,7 @@ func (l *Leadership) proclaim(ctx context.Context, value string) error {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ending(ctx)
 	}
 	for {
 		if err := l.Err(); err != nil {

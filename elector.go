@@ -80,6 +80,12 @@ const (
 	settledAfter = 5 * time.Second
 )
 
+// String names the elector for people: its election.
+func (e *Elector) String() string { return fmt.Sprintf("leasehold elector for %q", e.cfg.Name) }
+
+// GoString is String: the fields are not for looking at while the elector is in use.
+func (e *Elector) GoString() string { return e.String() }
+
 // NewElector returns an elector for client. It sends nothing: [Elector.Run] does. Run must have ended before client is
 // closed, because that takes the lease away below it. Errors match [ErrInvalidConfig].
 func NewElector(client *Client, cfg ElectorConfig) (*Elector, error) {
@@ -147,7 +153,7 @@ func (e *Elector) run(ctx context.Context) error {
 		e.mu.Lock()
 		e.trouble = err
 		e.mu.Unlock()
-		e.journal.warn("leasehold: elector: trying again", zap.Error(err), zap.Int("failures", failures))
+		e.journal.warn("leasehold: elector: trying again", zap.Error(err), zap.Int("failures", failures+1))
 		_ = pause(ctx, min(20*time.Millisecond<<min(failures, 8), 5*time.Second)) // ends early only with ctx
 		failures++
 	}
@@ -167,7 +173,7 @@ func (e *Elector) once(ctx context.Context) error {
 	}
 	if ctx.Err() != nil { // too late to start anything
 		e.giveBack(l)
-		return context.Cause(ctx)
+		return ending(ctx)
 	}
 	return e.lead(ctx, l)
 }
@@ -269,7 +275,11 @@ func (e *Elector) giveBack(l *Leadership) error {
 	defer cancel()
 	err := l.Resign(gctx)
 	if err != nil {
-		e.journal.info("leasehold: elector: the leadership had been lost, or is still to be resigned", zap.Error(err))
+		what := "is still to be resigned"
+		if errors.Is(err, ErrNotLeader) {
+			what = "had been lost"
+		}
+		e.journal.info("leasehold: elector: the leadership "+what, zap.Error(err))
 	}
 	return err
 }
@@ -323,7 +333,7 @@ func (e *Elector) StepDown(ctx context.Context) error {
 	select {
 	case <-r.over:
 	case <-ctx.Done():
-		return fmt.Errorf("leasehold: step down from %q: %w", e.cfg.Name, context.Cause(ctx))
+		return fmt.Errorf("leasehold: step down from %q: %w", e.cfg.Name, ending(ctx))
 	}
 	if r.result != nil {
 		return fmt.Errorf("leasehold: step down: %w", r.result)

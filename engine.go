@@ -4,6 +4,7 @@ package leasehold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -252,7 +253,19 @@ func unreachable(client *clientv3.Client) bool {
 	return client.ActiveConnection().GetState() == connectivity.TransientFailure
 }
 
-// pause waits for d, jittered by up to a half, or until ctx ends.
+// pause waits for d, jittered by up to a half, or until ctx ends, and tells why it did.
 func pause(ctx context.Context, d time.Duration) error {
-	return clock.Wait(ctx, d/2+rand.N(d/2+1))
+	if clock.Wait(ctx, d/2+rand.N(d/2+1)) != nil {
+		return ending(ctx)
+	}
+	return nil
+}
+
+// ending is why ctx has ended: an error that matches ctx.Err() and the cause, so that a caller can ask for whichever it knows of.
+func ending(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }

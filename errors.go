@@ -8,7 +8,8 @@ import (
 )
 
 // What callers branch on. Every error of this package that one of them describes matches it with [errors.Is];
-// the cause of a context that belongs to a lost session or grant ([context.Cause]) is always one of them.
+// the cause of a context that belongs to a lost session or grant ([context.Cause]) is always one of them. The error of a call
+// whose context has ended matches both that context's Err and its cause.
 var (
 	// ErrExpired reports that the local expiry of the lease passed before a renewal was answered. The key may
 	// still exist at the grantor; the holder must have stopped all the same.
@@ -45,10 +46,12 @@ var (
 	// ErrUnknownOutcome reports that a request may or may not have been applied, or may be yet.
 	ErrUnknownOutcome = errors.New("leasehold: outcome unknown")
 
-	// ErrInvalidConfig reports a [Config] with values out of bounds; the message lists every one.
+	// ErrInvalidConfig reports a [Config] with values out of bounds, or a value or a holder of a key that is too long; the message
+	// lists every one.
 	ErrInvalidConfig = errors.New("leasehold: invalid config")
 
-	// ErrInvalidName reports a name that is empty, longer than 1,024 bytes or not valid UTF-8.
+	// ErrInvalidName reports a name that is empty, longer than 1,024 bytes or not valid UTF-8. Any other is valid: slashes and
+	// control characters are escaped in the key.
 	ErrInvalidName = errors.New("leasehold: invalid name")
 )
 
@@ -64,7 +67,11 @@ type LockedError struct {
 
 // Error names the name, its holder and the holder's token.
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("leasehold: %q is locked by %q with token %s", e.Name, e.Holder, e.Token)
+	by := "somebody" // a concurrency.Mutex leaves its value empty
+	if e.Holder != "" {
+		by = quoteBounded(e.Holder)
+	}
+	return fmt.Sprintf("leasehold: %s is locked by %s with token %s", quoteBounded(e.Name), by, e.Token)
 }
 
 // Is reports whether target is [ErrLocked].

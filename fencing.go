@@ -25,16 +25,12 @@ func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 // sign, no leading zeros, no spaces.
 func ParseToken(s string) (Token, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		// The input may be huge or hostile: strconv quotes it, so report a bounded piece of it.
-		var ne *strconv.NumError
-		if errors.As(err, &ne) {
-			err = ne.Err
-		}
-		return 0, fmt.Errorf("leasehold: parse token %s: %w", quoteBounded(s), err)
-	}
-	if t := Token(n); n > 0 && t.String() == s {
+	if t := Token(n); err == nil && n > 0 && t.String() == s {
 		return t, nil
+	}
+	// The input may be huge or hostile, and strconv's error quotes it: report a bounded piece of it.
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("leasehold: parse token %s: %w", quoteBounded(s), strconv.ErrRange)
 	}
 	return 0, fmt.Errorf("leasehold: parse token %s: want a positive decimal number without sign or leading zeros", quoteBounded(s))
 }

@@ -86,12 +86,13 @@ func (g *Grant) Remaining() time.Duration {
 }
 
 // Context returns a context that ends with the grant, at the local expiry at the latest even when nothing can be
-// reached; [context.Cause] of it tells why.
+// reached; [context.Cause] of it tells why. It carries the grant ([FromContext]), and of other values those of the etcd client's
+// context. Use it for what is done under the grant; another Lock with it fails with this grant's end.
 func (g *Grant) Context() context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ctx == nil {
-		g.ctx, g.cancel = context.WithCancelCause(g.place.session.ctx)
+		g.ctx, g.cancel = context.WithCancelCause(NewContext(g.place.session.ctx, g))
 		if err := g.ended.Load(); err != nil {
 			g.cancel(*err)
 		}
@@ -213,7 +214,7 @@ func (p *place) deleteNow(ctx context.Context) error {
 		}
 		return p.session.Err()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ending(ctx)
 	}
 }
 
@@ -251,7 +252,7 @@ var _ subscriber = (*Grant)(nil)
 type grantKey struct{}
 
 // NewContext returns a context that carries g, for the checks at resources (see the packages under fence/) to find its
-// token without plumbing. [Session.Do] and [Client.Do] give their function such a context.
+// token without plumbing. [Grant.Context] is such a context, and [Session.Do], [Client.Do] and [Elector] give one to their functions.
 func NewContext(ctx context.Context, g *Grant) context.Context {
 	return context.WithValue(ctx, grantKey{}, g)
 }

@@ -214,7 +214,7 @@ func (p *place) refused(ctx context.Context, err error) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ending(ctx)
 	}
 	s := p.session
 	s.engine.keeper.hurry(s)
@@ -225,7 +225,7 @@ func (p *place) refused(ctx context.Context, err error) error {
 	case <-patience.C:
 		s.lose(ErrRevoked)
 	case <-ctx.Done():
-		return context.Cause(ctx) // the renewal under way tells the session
+		return ending(ctx) // the renewal under way tells the session
 	}
 	return s.Err()
 }

@@ -20,14 +20,16 @@ type holderOption string
 
 func (h holderOption) apply(o *lockOptions) { o.holder = string(h) }
 
-// WithHolder names the holder of one lock, in place of [Config.Holder].
+// WithHolder names the holder of one lock, in place of [Config.Holder]. At most 256 KiB, of which [LockedError] shows the beginning.
 func WithHolder(holder string) LockOption { return holderOption(holder) }
 
 // Lock waits in line for the name and returns the grant. Free, it costs one round trip. The line is in the order in which the
 // keys reached etcd, across sessions, processes and etcd's own concurrency package (see [Config.Prefix]); goroutines of one
-// session exclude each other like anybody else.
+// session exclude each other like anybody else. Locks are not re-entrant: who locks a name that he holds, also by Do within Do,
+// waits for himself until ctx ends.
 //
-// ctx bounds the wait. When it ends, Lock returns its error and the place in line is removed in the background. Other
+// ctx bounds the wait. When it ends, Lock returns an error that matches ctx.Err() and [context.Cause] and tells what it waited for,
+// and the place in line is removed in the background. Other
 // errors: [ErrInvalidName]; the reason of the session's end, [ErrExpired], [ErrRevoked], [ErrRolledBack] or [ErrClosed];
 // [ErrRevoked] if somebody deleted the waiter's key; etcd's own error if it refuses (permission, space). With
 // an error nothing is held, and nothing blocks the name for longer than about a term.
@@ -91,7 +93,11 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, g *Grant)
 			cancel()
 		})()
 		if rerr := g.release(rctx); rerr != nil && rctx.Err() == nil && !errors.Is(rerr, ErrReleased) {
-			err = errors.Join(err, fmt.Errorf("leasehold: do %s: the grant was lost while the function ran: %w", quoteBounded(name), rerr))
+			lost := fmt.Errorf("leasehold: do %s: the grant was lost while the function ran: %w", quoteBounded(name), rerr)
+			if err != nil {
+				lost = fmt.Errorf("%w; %w", err, lost)
+			}
+			err = lost
 		}
 	}()
 	fctx, cancel := context.WithCancelCause(NewContext(ctx, g))
@@ -125,7 +131,7 @@ func (s *Session) ready(ctx context.Context, name, value string) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ending(ctx)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (o *observation) run(ctx context.Context) error {
 		case errors.Is(err, errStopped):
 			return nil
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return ending(ctx)
 		case refused, errors.Is(err, ErrClosed), errors.Is(err, ErrRolledBack):
 			return err
 		}
@@ -199,7 +199,7 @@ func (o *observation) follow(ctx context.Context) error {
 			}
 			again.Reset(observeAfter())
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ending(ctx)
 		}
 	}
 }

@@ -249,6 +249,9 @@ func TestDo_ReleasesWhateverBecomesOfTheFunction(t *testing.T) {
 		if carried, ok := leasehold.FromContext(ctx); !ok || carried != g || !g.Valid() {
 			t.Errorf("the context carries %v, %v; valid: %v", carried, ok, g.Valid())
 		}
+		if carried, ok := leasehold.FromContext(g.Context()); !ok || carried != g {
+			t.Errorf("the grant's own context carries %v, %v", carried, ok)
+		}
 		return nil
 	})
 	if err != nil || panicked != nil {

@@ -88,7 +88,7 @@ func openSession(ctx context.Context, client *clientv3.Client, cfg Config) (*Ses
 // open grants a lease and starts its life.
 func (e *engine) open(ctx context.Context, cfg Config) (*Session, error) {
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // nothing is sent
+		return nil, ending(ctx) // nothing is sent
 	}
 	if e.mark.suspect() {
 		// Only a linearizable answer above the mark shows that tokens will rise again.
@@ -153,7 +153,7 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 	select {
 	case e.openings <- struct{}{}:
 	case <-ctx.Done():
-		return fail(context.Cause(ctx))
+		return fail(ending(ctx))
 	case <-e.ctx.Done():
 		return fail(errClientClosed)
 	}
@@ -205,7 +205,7 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 			turn = func() {}
 		case <-ctx.Done():
 			timer.Stop()
-			return fail(context.Cause(ctx))
+			return fail(ending(ctx))
 		case <-e.ctx.Done():
 			timer.Stop()
 			return fail(errClientClosed)
@@ -322,7 +322,7 @@ func (s *Session) Close(ctx context.Context) error {
 	select {
 	case <-s.closing:
 	case <-ctx.Done():
-		return fmt.Errorf("leasehold: close session: %w", context.Cause(ctx))
+		return fmt.Errorf("leasehold: close session: %w", ending(ctx))
 	}
 	if s.last {
 		select {

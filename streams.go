@@ -45,11 +45,15 @@ func (k *keeper) stalledLocked(c *carrier) {
 		return
 	}
 	c.stalled = true
-	k.engine.journal.info("leasehold: a keepalive stream does not answer: moving to another member",
-		zap.String("endpoint", c.link.endpoint), zap.Int("unanswered", c.unanswered()))
-	if now := k.engine.clk.Now(); c != k.side {
-		if now.Sub(k.stalled) < k.longest {
-			k.width = min(4*k.width, widthLimit) // not the first in this trouble
+	now := k.engine.clk.Now()
+	first := now.Sub(k.stalled) >= k.longest // in this trouble, which is told once
+	if first {
+		k.engine.journal.info("leasehold: a keepalive stream does not answer: moving to another member",
+			zap.String("endpoint", c.link.endpoint), zap.Int("unanswered", c.unanswered()))
+	}
+	if c != k.side {
+		if !first {
+			k.width = min(4*k.width, widthLimit)
 		}
 		k.stalled = now
 		k.pilot.distrustLocked(c.link.endpoint, 0)

@@ -89,6 +89,8 @@ func (t *grantTxn) commit() (*clientv3.TxnResponse, error) {
 	switch {
 	case judge(err) == outcomeUnknown && e.client.Ctx().Err() != nil:
 		return nil, fmt.Errorf("%w: %w (%w)", ErrUnknownOutcome, errClientClosed, err)
+	case judge(err) == outcomeUnknown && t.ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnknownOutcome, ending(t.ctx))
 	case judge(err) == outcomeUnknown:
 		return nil, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	case err != nil:

@@ -4,7 +4,9 @@ package leasehold
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -85,7 +87,7 @@ func (p *place) wait(ctx context.Context, a ahead) error {
 		case <-p.session.Done():
 			return p.session.Err()
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("%w, in line behind %s", ending(ctx), p.nameOf(a.keys[0]))
 		}
 		first, read, whole, err := w.look()
 		switch {
@@ -100,6 +102,14 @@ func (p *place) wait(ctx context.Context, a ahead) error {
 		}
 	}
 	return nil
+}
+
+// nameOf says whose a key ahead is, for whoever has waited in vain.
+func (p *place) nameOf(key string) string {
+	if lease, _, ok := parsePlaceKey(p.dir, key); ok && lease == p.session.id {
+		return "another place of the same session (locks are not re-entrant)"
+	}
+	return strconv.Quote(key)
 }
 
 // recheckAfter is within a term, and not at the same time for everybody.

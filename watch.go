@@ -43,7 +43,8 @@ type watcher struct {
 	lastID  int64
 	stream  *watchStream // open or opening; nil while nobody watches and after a break
 	again   clock.Instant
-	breaks  int // in a row
+	breaks  int  // in a row
+	told    bool // the log knows of the trouble
 	turn    int
 	pruning bool // a session has ended since the last look
 	// attentive: run looks again within the silence that it bears, also if a watch begins meanwhile.
@@ -269,7 +270,7 @@ func (w *watcher) attend() time.Duration {
 	if wait := 2*silence - now.Sub(s.asked); wait > 0 {
 		return min(wait, retry)
 	}
-	w.engine.journal.info("leasehold: a watch stream does not answer: moving to another member", zap.String("endpoint", s.link.endpoint))
+	w.tellLocked("leasehold: a watch stream does not answer: moving to another member", zap.String("endpoint", s.link.endpoint))
 	w.breakLocked(s)
 	w.openLocked(now)
 	return silence

@@ -172,7 +172,7 @@ func (s *watchStream) received(_ *watchLink, answer *pb.WatchResponse) {
 		return
 	}
 	if answer.GetCreated() {
-		w.breaks = 0
+		w.breaks, w.told = 0, false
 		sub.created, sub.gone = true, max(sub.gone, answer.GetHeader().GetRevision())
 	}
 	namespace, to := w.namespace, sub.subscriber
@@ -204,9 +204,19 @@ func (s *watchStream) closed(_ *watchLink, err error) {
 		return // broken off by us
 	}
 	w.breakLocked(s)
-	w.engine.journal.info("leasehold: a watch stream ended", zap.String("endpoint", s.link.endpoint), zap.Error(err))
+	if !errors.Is(err, errNoOwnKey) {
+		w.tellLocked("leasehold: a watch stream ended", zap.String("endpoint", s.link.endpoint), zap.Error(err))
+	}
 	w.backOffLocked()
 	w.kick()
+}
+
+// tellLocked writes to the log what is wrong, once until a watch begins again.
+func (w *watcher) tellLocked(message string, fields ...zap.Field) {
+	if !w.told {
+		w.told = true
+		w.engine.journal.info(message, fields...)
+	}
 }
 
 // backOffLocked sets when the next stream is opened: at once, but after breaks in a row later and later.

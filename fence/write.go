@@ -26,7 +26,7 @@ var (
 	ErrInvalidToken = errors.New("fence: invalid token")
 
 	// ErrNoGrant reports a context without a grant where one is needed. See [leasehold.NewContext].
-	ErrNoGrant = errors.New("fence: no grant in the context")
+	ErrNoGrant = errors.New("fence: no grant in the context: want that of Do, of Grant.Context or of leasehold.NewContext")
 
 	// ErrConflict reports that the resource could not decide because another write was in the way: a serialization
 	// failure, a deadlock, a conditional write that lost too often. Nothing was changed, and the token may still be good:
@@ -50,7 +50,7 @@ func (w Write) Validate() error {
 	}
 	if w.Token <= 0 {
 		stale := &leasehold.StaleTokenError{Resource: w.Resource, Token: w.Token}
-		return fmt.Errorf("%w: %d is not positive: %w", ErrInvalidToken, int64(w.Token), stale)
+		return fmt.Errorf("%w: %w", ErrInvalidToken, stale)
 	}
 	return nil
 }

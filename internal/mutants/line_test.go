@@ -105,7 +105,7 @@ var lines = []mutant{
 		"Janitor_OrdersThatAreDueDoNotWaitForThoseThatAreNot",
 	},
 	{
-		"R11", "an opening is tried with a context that has ended", one("session.go", "	if ctx.Err() != nil {\n		return nil, context.Cause(ctx) // nothing is sent\n	}\n", ""),
+		"R11", "an opening is tried with a context that has ended", one("session.go", "	if ctx.Err() != nil {\n		return nil, ending(ctx) // nothing is sent\n	}\n", ""),
 		"Calls_WithAnEndedContextSendNothing",
 	},
 	{

@@ -9,11 +9,11 @@ var streams = []mutant{
 		"Committer_AwaitEndsWithItsContext",
 	},
 	{
-		"R11", "a wait in line goes on after its context", one("wait.go", "		case <-ctx.Done():\n			return context.Cause(ctx)\n", ""),
+		"R11", "a wait in line goes on after its context", one("wait.go", "		case <-ctx.Done():\n			return fmt.Errorf(\"%w, in line behind %s\", ending(ctx), p.nameOf(a.keys[0]))\n", "		case <-(chan struct{})(nil):\n			return fmt.Errorf(\"%w, in line behind %s\", ending(ctx), p.nameOf(a.keys[0]))\n"),
 		"BlockingCalls_EndWithTheirContextWhenEverybodyIsSilent",
 	},
 	{
-		"R11", "Release waits for its answer after its context", one("grant.go", "	case <-ctx.Done():\n		return context.Cause(ctx)\n	}\n}\n\n// opened", "	}\n}\n\n// opened"),
+		"R11", "Release waits for its answer after its context", one("grant.go", "	case <-ctx.Done():\n		return ending(ctx)\n	}\n}\n\n// opened", "	}\n}\n\n// opened"),
 		"BlockingCalls_EndWithTheirContextWhenEverybodyIsSilent",
 	},
 	{
