@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"log"
+	"os"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,6 +17,7 @@ import (
 func main() {
 	if err := run(context.Background(), "localhost:2379"); err != nil {
 		log.Print(err)
+		os.Exit(1)
 	}
 }
 
@@ -33,6 +35,7 @@ func run(ctx context.Context, endpoints ...string) error {
 
 	var register leasehold.Fence // stands for the resource: see fence/ for databases and others
 	return locks.Do(ctx, "nightly-report", func(ctx context.Context, g *leasehold.Grant) error {
+		log.Printf("%s is ours, token %v, valid for %v", g.Name(), g.Token(), g.Remaining())
 		return register.Check("report", g.Token()) // ctx ends when the grant does
 	})
 }
