@@ -101,7 +101,9 @@ func TestScheduler_AnotherReplicaTakesOverWhenTheLeaderIsCutOff(t *testing.T) {
 	}
 
 	a.client.Heal()
-	leaseholdtest.Eventually(t, patience, "a knows its successor", func() bool { return a.elector.Leader().Token > first.Token() })
+	leaseholdtest.Eventually(t, patience, "a knows its successor", func() bool {
+		return a.elector.Leader().Token > first.Token()
+	})
 }
 
 // A stuck journal lets the first write reach the resource when the test says so, however long that takes.
