@@ -45,7 +45,7 @@ func NoGoroutines(t testing.TB) {
 	})
 }
 
-// NoKeys fails the test if there are keys that begin with prefix. It asks the leader, so it sees every write that
+// NoKeys fails the test if there are keys that begin with prefix. It asks etcd's leader, so it sees every write that
 // has been answered.
 func (c *Cluster) NoKeys(t testing.TB, prefix string) {
 	t.Helper()

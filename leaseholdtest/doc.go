@@ -9,11 +9,14 @@
 //		cl := c.Client(t) // its Client field is a *clientv3.Client with default settings
 //
 //		svc := startMyService(t, cl.Client)
-//		if _, err := c.IsolateLeader(t.Context()); err != nil {
+//		if _, err := c.IsolateLeader(t.Context()); err != nil { // etcd's leader, not the service's
 //			t.Fatal(err)
 //		}
-//		leaseholdtest.Eventually(t, 10*time.Second, "the service works again", svc.Works)
+//		leaseholdtest.Eventually(t, time.Minute, "the service works again", svc.Works)
 //	}
+//
+// To cut off the leader of a service of several replicas, give each replica a client of its own and use
+// [Client.Blackhole]: its example does. docs/testing-your-service.md goes through the tests of such a service.
 //
 // The members are embedded etcd servers on loopback ports, with short ticks: a cluster of one starts in a tenth of a
 // second, one of three within a second, and leases of one second are granted as asked. [Start] ends with its test and
@@ -52,7 +55,7 @@
 // # The cluster
 //
 //   - Members: [Member.Stop], [Member.Kill], [Member.Restart] with the same data and ports, [Member.Pause].
-//   - The leader: [Cluster.WaitLeader], [Cluster.MoveLeader], [Cluster.IsolateLeader].
+//   - etcd's leader: [Cluster.WaitLeader], [Cluster.MoveLeader], [Cluster.IsolateLeader].
 //   - Partitions: [Cluster.Cut] and [Cluster.CutOneWay] for any pair, [Cluster.Isolate], [Cluster.LoseQuorum]. A cut
 //     stops all that goes from one member to another, lease renewals that a follower forwards included.
 //   - The past: [Cluster.Save] and [Cluster.Rollback], [Cluster.Wipe], and [Cluster.Replace] by another cluster,

@@ -70,8 +70,8 @@ func (c *Cluster) MendAll() { c.eachPair(c.Mend) }
 // Isolate cuts a member off from all others. Its clients reach it as before.
 func (c *Cluster) Isolate(m *Member) { c.eachOther(m, c.Cut) }
 
-// IsolateLeader cuts the leader off from all other members, waits until one of them leads, and returns the old leader.
-// A cluster of one has nobody to replace it: that is an error.
+// IsolateLeader cuts the leader of etcd off from all other members, waits until one of them leads, and returns the old one.
+// A cluster of one has nobody to replace it: that is an error. The leader of a service is cut off by [Client.Blackhole].
 func (c *Cluster) IsolateLeader(ctx context.Context) (old *Member, err error) {
 	if len(c.members) == 1 {
 		return nil, errors.New("leaseholdtest: isolate the leader: the cluster has one member only")
@@ -118,7 +118,7 @@ func (c *Cluster) RegainQuorum(ctx context.Context) (*Member, error) {
 	return c.WaitLeader(ctx)
 }
 
-// MoveLeader makes a member the leader, and waits until it is. If the leader changes meanwhile, the new one is asked.
+// MoveLeader makes a member etcd's leader, and waits until it is. If the leader changes meanwhile, the new one is asked.
 func (c *Cluster) MoveLeader(ctx context.Context, to *Member) error {
 	var last error
 	for {

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"example.com/leasehold"
+	"example.com/leasehold/fence/httpfence"
 )
 
 // A replica is one instance of the service. The leader keeps the counter in memory, answers reads from there, and writes it
@@ -136,6 +137,6 @@ func (r *replica) add(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.counter++
-	w.Header().Set("Fencing-Token", r.reign.Token().String())
+	httpfence.SetToken(w.Header(), r.reign.Token()) // for a client that hands it on to what compares tokens
 	fmt.Fprintln(w, r.counter)
 }

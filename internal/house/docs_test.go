@@ -58,29 +58,99 @@ func TestDocuments_NameTestsThatExist(t *testing.T) {
 	}
 }
 
-// README's example is a piece of a tested one.
-func TestReadme_ShowsTheTestedExample(t *testing.T) {
+// Go code in a document that names its source, in a comment on the line before, is in that file, line by line and without a
+// gap, apart from the indentation. A line "..." stands for lines that are left out.
+func TestDocuments_ShowCodeThatIsTested(t *testing.T) {
+	root := os.DirFS(filepath.Join("..", ".."))
+	documents, err := fs.Glob(root, "docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, document := range append(documents, "README.md") {
+		text, err := fs.ReadFile(root, document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := blocksFrom(string(text))
+		shown += len(blocks)
+		for _, b := range blocks {
+			source, err := fs.ReadFile(root, b.source)
+			if err != nil {
+				t.Errorf("%s shows code of a file that cannot be read: %v", document, err)
+				continue
+			}
+			if missing, ok := b.in(string(source)); !ok {
+				t.Errorf("%s shows code that is not in %s:\n%s", document, b.source, missing)
+			}
+		}
+		// What these are read for is their code: none of it is anything but tested.
+		if document == "README.md" || document == "docs/testing-your-service.md" {
+			if n := strings.Count(string(text), "```go\n"); n == 0 || n != len(blocks) {
+				t.Errorf("%s has %d pieces of Go code, of which %d name their source", document, n, len(blocks))
+			}
+		}
+	}
+	if shown < 5 {
+		t.Errorf("only %d pieces of code name their source: is the pattern still right?", shown)
+	}
+}
+
+func TestBlock_IsInItsSourceWithoutAGap(t *testing.T) {
+	const source = "a\n\tb\nc\nd\n"
+	for shown, want := range map[string]bool{
+		"a\nb": true, "  b\n  c": true, "a\n...\nd": true, "a\nb\n...\nc": true, "...\nd": true,
+		"a\nc": false, "b\na": false, "x": false, "c\n...\nb": false, "a\n...\nc\nb": false,
+	} {
+		if _, ok := (block{code: shown}).in(source); ok != want {
+			t.Errorf("%q is in %q: %v, want %v", shown, source, ok, want)
+		}
+	}
+}
+
+// A block is a piece of code in a document that names the file which it is taken from.
+type block struct{ source, code string }
+
+var blockFrom = regexp.MustCompile("(?ms)^<!-- from (\\S+) -->\\n```go\\n(.*?)\\n```$")
+
+func blocksFrom(document string) []block {
+	var blocks []block
+	for _, m := range blockFrom.FindAllStringSubmatch(document, -1) {
+		blocks = append(blocks, block{m[1], m[2]})
+	}
+	return blocks
+}
+
+// in tells whether the block is in its source, or which part of it is not.
+func (b block) in(source string) (missing string, ok bool) {
+	rest := "\n" + trimmed(source) + "\n"
+	for part := range strings.SplitSeq("\n"+trimmed(b.code)+"\n", "\n...\n") {
+		if part = strings.Trim(part, "\n"); part == "" {
+			continue
+		}
+		part = "\n" + part + "\n"
+		i := strings.Index(rest, part)
+		if i < 0 {
+			return part, false
+		}
+		rest = rest[i+len(part)-1:]
+	}
+	return "", true
+}
+
+// trimmed is text without the indentation of its lines.
+func trimmed(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestReadme_IsShort(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	example, err := os.ReadFile(filepath.Join("..", "..", "example_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, ok := strings.Cut(string(readme), "```go\n")
-	shown, _, ok2 := strings.Cut(rest, "\n```")
-	if !ok || !ok2 {
-		t.Fatal("README.md shows no Go code")
-	}
-	code := string(example)
-	for line := range strings.Lines(shown) {
-		line = strings.TrimSpace(line)
-		i := strings.Index(code, line)
-		if i < 0 {
-			t.Fatalf("README.md shows %q, which is not in example_test.go in that order", line)
-		}
-		code = code[i+len(line):]
 	}
 	if lines := strings.Count(string(readme), "\n"); lines > 150 {
 		t.Errorf("README.md has %d lines, want at most 150", lines)
