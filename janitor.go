@@ -229,10 +229,10 @@ func (e *engine) revoke(ctx context.Context, lease clientv3.LeaseID, within time
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for try := 0; ; try++ {
-		attempt, cancel := context.WithTimeout(ctx, min(500*time.Millisecond<<min(try, 3), 4*time.Second))
-		_, err := pb.NewLeaseClient(e.client.ActiveConnection()).LeaseRevoke(attempt, &pb.LeaseRevokeRequest{ID: int64(lease)})
-		err = clientv3.ContextError(attempt, err)
-		cancel()
+		err := errUnreachable // etcd's client would log each try
+		if !unreachable(e.client) {
+			err = e.revokeOnce(ctx, lease, min(500*time.Millisecond<<min(try, 3), 4*time.Second))
+		}
 		switch {
 		case err == nil, errors.Is(err, rpctypes.ErrLeaseNotFound):
 			return nil
@@ -244,4 +244,13 @@ func (e *engine) revoke(ctx context.Context, lease clientv3.LeaseID, within time
 		}
 		e.hasten()
 	}
+}
+
+var errUnreachable = errors.New("leasehold: none of the etcd client's endpoints can be reached")
+
+func (e *engine) revokeOnce(ctx context.Context, lease clientv3.LeaseID, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	_, err := pb.NewLeaseClient(e.client.ActiveConnection()).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(lease)})
+	return clientv3.ContextError(ctx, err)
 }
