@@ -34,7 +34,7 @@ type Config struct {
 	Margin time.Duration
 
 	// Prefix is put before every name's key, as it is. Processes exclude each other only under one prefix. Default
-	// "leasehold/". "jobs" and "jobs/" are two prefixes; without "/" at its end, which [New] warns of, names of this prefix and
+	// "leasehold/", also for an empty one. "jobs" and "jobs/" are two prefixes; without "/" at its end, which [New] warns of, names of this prefix and
 	// of a longer one can collide. At most 1,024 bytes of valid UTF-8.
 	Prefix string
 

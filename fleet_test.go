@@ -75,6 +75,33 @@ func TestFleet_TryLockRespectsOldHolders(t *testing.T) {
 	}
 }
 
+// A key without any prefix that could be one of ours is reached by a prefix that ends inside of it.
+func TestFleet_APrefixCanEndInsideAName(t *testing.T) {
+	t.Parallel()
+	sc := trio.scene(t)
+	cfg := sc.config(time.Minute)
+	cfg.Prefix += "night"
+	s, err := leasehold.NewSession(within(t), sc.Client(t).Client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := sc.mutex()
+	g := mustLock(t, s, "ly")
+	wantErr(t, "Mutex.TryLock", old.TryLock(within(t)), concurrency.ErrLocked)
+	mustRelease(t, g)
+	if err := old.TryLock(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.TryLock(within(t), "ly")
+	wantErr(t, "TryLock", err, leasehold.ErrLocked)
+	if err := old.Unlock(within(t)); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(within(t)); err != nil {
+		t.Error(err)
+	}
+}
+
 // member is one process of a fleet.
 type member struct {
 	lock, unlock func(ctx context.Context) error
