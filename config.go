@@ -33,9 +33,9 @@ type Config struct {
 	// least 1 ns, at most half the TTL.
 	Margin time.Duration
 
-	// Prefix is put before every name's key, as it is. Processes exclude each other only under one prefix. Default
-	// "leasehold/", also for an empty one. "jobs" and "jobs/" are two prefixes; without "/" at its end, which [New] warns of, names of this prefix and
-	// of a longer one can collide. At most 1,024 bytes of valid UTF-8.
+	// Prefix is put before every name's key, as it is. Processes exclude each other only under one prefix. Default, also for
+	// an empty one, "leasehold/". "jobs" and "jobs/" are two prefixes. Without "/" at its end, which [New] warns of, names of
+	// this prefix and of a longer one can collide. At most 1,024 bytes of valid UTF-8.
 	Prefix string
 
 	// Holder is the value of a lock's key, for people and tools that ask who holds it. Default "host:pid". At most
