@@ -17,8 +17,9 @@
 // term is over. The bound on clock rates ([Config.DriftBound]) is an assumption; a clock that is worse breaks the expiry, but not
 // the tokens. A name has one line of holders only within one cluster and one prefix.
 //
-// R1 to R13, in the documentation of this package, are the rules of the protocol, which docs/protocol.md gives with their
-// reasons.
+// The words are those of docs/protocol.md. The grantor is the member of etcd that keeps the time of a lease, the holder a process that
+// acts under it. A term is what one renewal is good for. The line of a name is the keys of who holds it and of who waits. Belief is
+// what a holder acts on while its own expiry lies ahead. R1 to R13 are the rules of the protocol, given there with their reasons.
 //
 // # What is promised
 //
