@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -192,7 +193,11 @@ func (a Action) spec() (actionSpec, error) {
 			return s, nil
 		}
 	}
-	return actionSpec{}, fmt.Errorf("no action %.20q", string(a))
+	known := make([]string, len(actions))
+	for i, s := range actions {
+		known[i] = string(s.action)
+	}
+	return actionSpec{}, fmt.Errorf("no action %.20q: want one of %s", string(a), strings.Join(known, ", "))
 }
 
 func (s actionSpec) needs(o operand) bool { return slices.Contains(s.operands, o) }

@@ -46,10 +46,10 @@ func (p *player) check(s Schedule) error {
 		}
 		for _, o := range spec.operands {
 			if o == opMember && step.Member >= members || o == opOther && step.Other >= members {
-				return fmt.Errorf("step %d, %q: there are %d members", i, step, members)
+				return fmt.Errorf("step %d, %q: there are %d members", i+1, step, members)
 			}
 			if o == opClient && step.Client >= clients {
-				return fmt.Errorf("step %d, %q: there are %d clients", i, step, clients)
+				return fmt.Errorf("step %d, %q: there are %d clients", i+1, step, clients)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (p *player) run(ctx context.Context, s Schedule) error {
 			err = spec.run(ctx, p, step)
 		}
 		if err != nil {
-			return fmt.Errorf("step %d, %q: %w", i, step, err)
+			return fmt.Errorf("step %d, %q: %w", i+1, step, err)
 		}
 	}
 	return nil

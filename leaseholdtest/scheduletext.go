@@ -65,7 +65,7 @@ func ParseSchedule(text string) (Schedule, error) {
 			err = fmt.Errorf("want at most %d steps", maxSteps)
 		}
 		if err != nil {
-			return Schedule{}, fmt.Errorf("leaseholdtest: parse schedule: step %d: %w", len(s.Steps), err)
+			return Schedule{}, fmt.Errorf("leaseholdtest: parse schedule: step %d: %w", len(s.Steps)+1, err)
 		}
 		s.Steps = append(s.Steps, step)
 	}
