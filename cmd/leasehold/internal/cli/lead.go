@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
+	"slices"
 	"time"
 
 	"example.com/leasehold"
@@ -145,27 +145,42 @@ func (s *supervisor) lead(ctx context.Context, first bool) (over bool, err error
 
 // watchSignals runs the command and reports whether it was told, through this process, to end.
 func (s *supervisor) watchSignals(g *leasehold.Grant) (out supervise.Outcome, ending bool, err error) {
+	taken, err := s.app.interrupts.takeOver()
+	if err != nil {
+		return supervise.Outcome{}, true, err
+	}
 	signals, done := make(chan os.Signal, 16), make(chan struct{})
-	taken := s.app.interrupts.takeOver()
-	defer s.app.interrupts.giveBack()
 	told := make(chan bool, 1)
-	go func() {
-		ending := false
-		for {
-			select {
-			case sig := <-taken:
-				ending = ending || sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
-				select {
-				case signals <- sig:
-				default: // one more changes nothing
-				}
-			case <-done:
-				told <- ending
-				return
-			}
-		}
-	}()
+	go func() { told <- relay(taken, signals, done) }()
 	out, err = s.supervise(s.child, g, s.path, s.argv, signals)
+	s.app.interrupts.giveBack() // first, so that relay finds all that there is
 	close(done)
 	return out, <-told, err
+}
+
+// relay passes signals on until done is closed, and reports whether one of them says to end. One that came together with the
+// end of the command counts, too: who signals a whole group ends the command with the same stroke.
+func relay(from <-chan os.Signal, to chan<- os.Signal, done <-chan struct{}) (ending bool) {
+	pass := func(sig os.Signal) {
+		ending = ending || slices.Contains(endSignals, sig)
+		select {
+		case to <- sig:
+		default: // one more changes nothing
+		}
+	}
+	for {
+		select {
+		case sig := <-from:
+			pass(sig)
+		case <-done:
+			for {
+				select {
+				case sig := <-from:
+					pass(sig)
+				default:
+					return ending
+				}
+			}
+		}
+	}
 }

@@ -79,7 +79,11 @@ excludes "etcdctl lock jobs/nightly".
 				return err
 			}
 			defer h.closeSession(ctx, session)
-			out, err := h.supervise(c, grant, path, argv, a.interrupts.takeOver())
+			signals, err := a.interrupts.takeOver()
+			if err != nil {
+				return err
+			}
+			out, err := h.supervise(c, grant, path, argv, signals)
 			if err != nil {
 				return err
 			}

@@ -186,6 +186,36 @@ func TestRun_InterruptedWaitLeavesTheLine(t *testing.T) {
 	}
 }
 
+// TestRun_ASignalThatComesTwiceAtOnceStillLeavesTheLine does what GNU timeout does: it signals the process, then its group.
+func TestRun_ASignalThatComesTwiceAtOnceStillLeavesTheLine(t *testing.T) {
+	c := cluster(t)
+	lock(t, c, "a")
+	etcd := c.DirectClient(t)
+	keys := func() int64 {
+		resp, err := etcd.Get(t.Context(), "leasehold/a/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Count
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		p := command(t, "run", "a", "--ttl", "2m", "--", "true").start(t)
+		eventually(t, "it is in line", func() bool { return keys() == 2 })
+		// Many, because the kernel makes one of those that are not yet delivered.
+		for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
+			if err := p.Process.Signal(sig); err != nil {
+				break // it has ended
+			}
+		}
+		if code := p.code(); code != 128+int(sig) {
+			t.Errorf("%v: exit code %d (%s)", sig, code, &p.err)
+		}
+		if n := keys(); n != 1 {
+			t.Fatalf("%v: %d keys are in line, want the holder's alone", sig, n)
+		}
+	}
+}
+
 func TestRun_DeletedKeyEndsTheCommand(t *testing.T) {
 	c := cluster(t)
 	path := filepath.Join(t.TempDir(), "stamps")
