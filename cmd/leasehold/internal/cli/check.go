@@ -40,7 +40,7 @@ writes is a key below --prefix for a moment, under a lease.`,
 			return exitWith(exitUsage, "--ttl %s, --measure %s: want 1s to 5m, and 0s to 1h", o.TTL, o.Measure)
 		}
 		return l.with(cmd, func(ctx context.Context) error {
-			cfg, err := l.flags.Config(a.askPassword())
+			cfg, err := l.flags.Config(a.askPassword(ctx))
 			if err != nil {
 				return err
 			}

@@ -62,7 +62,7 @@ func (l *link) open(cmd *cobra.Command) error {
 		l.flags.Endpoints = []string{server.Endpoint()}
 		l.app.say("--embedded: an etcd for trying out serves at %s (for others: --endpoints %[1]s); it protects nothing beyond this machine and ends with this command", server.Endpoint())
 	}
-	client, err := l.flags.Client(context.WithoutCancel(ctx), l.app.askPassword())
+	client, err := l.flags.Client(context.WithoutCancel(ctx), l.app.askPassword(ctx))
 	if err != nil {
 		return errors.Join(l.classify(ctx, err), l.close())
 	}
@@ -117,8 +117,8 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "leasehold: "+format+"\n", args...)
 }
 
-// askPassword returns a function that asks at the terminal, or nil if there is none.
-func (a *app) askPassword() func(prompt string) (string, error) {
+// askPassword returns a function that asks at the terminal until ctx ends, or nil if there is none.
+func (a *app) askPassword(ctx context.Context) func(prompt string) (string, error) {
 	in, ok := a.stdin.(*os.File)
 	if !ok || !terminal.Is(in) {
 		return nil
@@ -126,7 +126,7 @@ func (a *app) askPassword() func(prompt string) (string, error) {
 	return func(prompt string) (string, error) {
 		fmt.Fprint(a.stderr, prompt)
 		defer fmt.Fprintln(a.stderr)
-		return terminal.ReadPassword(in)
+		return terminal.ReadPassword(ctx, in)
 	}
 }
 

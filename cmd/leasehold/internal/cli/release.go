@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -56,7 +55,7 @@ func (a *app) release(ctx context.Context, l *link, name string, t leasehold.Tok
 		return err
 	}
 	if !yes {
-		if ok, err := a.confirm(name, place, position); err != nil || !ok {
+		if ok, err := a.confirm(ctx, name, place, position); err != nil || !ok {
 			return err
 		}
 	}
@@ -97,7 +96,7 @@ func find(ctx context.Context, l *link, name string, t leasehold.Token) (lines.P
 }
 
 // confirm explains and asks. Without a terminal there is nobody to ask.
-func (a *app) confirm(name string, p lines.Place, position int) (bool, error) {
+func (a *app) confirm(ctx context.Context, name string, p lines.Place, position int) (bool, error) {
 	in, ok := a.stdin.(*os.File)
 	if !ok || !terminal.Is(in) {
 		return false, exitWith(exitUsage, "nobody to ask: say --yes to take %q away from %s", name, printable(p.Holder))
@@ -112,7 +111,7 @@ func (a *app) confirm(name string, p lines.Place, position int) (bool, error) {
 		fmt.Fprintf(a.stderr, "Its key %s.\n", p.Problem)
 	}
 	fmt.Fprint(a.stderr, "Take it away? [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is a no
+	answer, _ := terminal.ReadLine(ctx, in) // no answer is a no
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return true, nil
