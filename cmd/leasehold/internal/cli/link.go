@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"example.com/leasehold/cmd/leasehold/internal/embedded"
@@ -40,10 +41,27 @@ func (a *app) etcdFlags(cmd *cobra.Command) *link {
 	return l
 }
 
+// configure reads the environment. An etcd of this command's own cannot be the one that somebody has named: a flag that names
+// one is refused, and the environment, which may have been set for something else, is left alone, as unused tells.
+func (l *link) configure(cmd *cobra.Command) (unused string, err error) {
+	if !l.embedded {
+		return "", l.flags.FromEnvironment(cmd.Flags())
+	}
+	if set := etcdflags.Which(cmd.Flags()); len(set) > 0 {
+		return "", exitWith(exitUsage, "--embedded and --%s exclude each other", set[0])
+	}
+	variables, err := l.flags.PaceFromEnvironment(cmd.Flags())
+	if len(variables) > 0 {
+		unused = "; not used: " + strings.Join(variables, ", ")
+	}
+	return unused, err
+}
+
 // open makes the client, and starts the embedded etcd if there is to be one.
 func (l *link) open(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	if err := l.flags.FromEnvironment(cmd.Flags()); err != nil {
+	unused, err := l.configure(cmd)
+	if err != nil {
 		return l.classify(ctx, err)
 	}
 	if l.dataDir != "" && !l.embedded {
@@ -60,7 +78,7 @@ func (l *link) open(cmd *cobra.Command) error {
 		}
 		l.server = server
 		l.flags.Endpoints = []string{server.Endpoint()}
-		l.app.say("--embedded: an etcd for trying out serves at %s (for others: --endpoints %[1]s); it protects nothing beyond this machine and ends with this command", server.Endpoint())
+		l.app.say("--embedded: an etcd for trying out serves at %s (for others: --endpoints %[1]s); it protects nothing beyond this machine and ends with this command%s", server.Endpoint(), unused)
 	}
 	client, err := l.flags.Client(context.WithoutCancel(ctx), l.app.askPassword(ctx))
 	if err != nil {

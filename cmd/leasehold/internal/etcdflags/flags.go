@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,24 +60,61 @@ func (f *Flags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.insecureDiscovery, "insecure-discovery", true, "accept SRV records of plain-text endpoints")
 }
 
+// pace are the flags that say how long things may take. All others say which cluster is meant, and who asks.
+var pace = []string{"dial-timeout", "command-timeout", "keepalive-time", "keepalive-timeout"}
+
+// Which returns the names of those flags in fs that say which cluster is meant or who asks, and that were set.
+func Which(fs *pflag.FlagSet) []string {
+	var set []string
+	for _, name := range names() {
+		if !slices.Contains(pace, name) && fs.Changed(name) {
+			set = append(set, name)
+		}
+	}
+	return set
+}
+
 // FromEnvironment gives every flag of fs that was not set the value of its ETCDCTL_ variable, if there is one:
 // --dial-timeout is ETCDCTL_DIAL_TIMEOUT. Only flags that Register has added are looked at.
 func (f *Flags) FromEnvironment(fs *pflag.FlagSet) error {
-	var names pflag.FlagSet
-	new(Flags).Register(&names)
+	_, err := fill(fs, nil)
+	return err
+}
+
+// PaceFromEnvironment is FromEnvironment for a cluster that is known otherwise: variables that say which one is meant, or who
+// asks, are not used. It returns their names.
+func (f *Flags) PaceFromEnvironment(fs *pflag.FlagSet) (unused []string, err error) {
+	return fill(fs, pace)
+}
+
+// names returns those of all flags, in the order of Register.
+func names() []string {
+	var fs pflag.FlagSet
+	new(Flags).Register(&fs)
+	var all []string
+	fs.VisitAll(func(known *pflag.Flag) { all = append(all, known.Name) })
+	return all
+}
+
+// fill sets flags from the environment: only those, or all if only is nil.
+func fill(fs *pflag.FlagSet, only []string) (unused []string, err error) {
 	var errs []error
-	names.VisitAll(func(known *pflag.Flag) {
-		flag := fs.Lookup(known.Name)
-		variable := "ETCDCTL_" + strings.ToUpper(strings.ReplaceAll(known.Name, "-", "_"))
+	for _, name := range names() {
+		flag := fs.Lookup(name)
+		variable := "ETCDCTL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		value, ok := os.LookupEnv(variable)
 		if flag == nil || flag.Changed || !ok || value == "" {
-			return
+			continue
 		}
-		if err := fs.Set(known.Name, value); err != nil {
+		if only != nil && !slices.Contains(only, name) {
+			unused = append(unused, variable)
+			continue
+		}
+		if err := fs.Set(name, value); err != nil {
 			errs = append(errs, fmt.Errorf("%w: %s: %w", ErrFlags, variable, err))
 		}
-	})
-	return errors.Join(errs...)
+	}
+	return unused, errors.Join(errs...)
 }
 
 // Config returns the client's configuration. ask is called with a prompt if a password is needed that is nowhere; nil:
