@@ -38,8 +38,11 @@ as an SVG file whose path it prints. It exits with 0 if all held that must hold 
 				Out: a.stdout, Screen: a.screen(), SVG: svg,
 				Program: self, Args: []string{demoWorker},
 			})
-			if errors.Is(err, demo.ErrUnexpected) {
+			switch {
+			case errors.Is(err, demo.ErrUnexpected):
 				return &exitError{code: exitNo} // it has been told at length
+			case errors.Is(err, demo.ErrPicture) && svg != "":
+				return exitWith(exitUsage, "--svg: %w", err)
 			}
 			return err
 		},
