@@ -56,6 +56,8 @@ func TestRun_ExitCodes(t *testing.T) {
 		{[]string{"run", "a", "--grace", "1m", "--", "true"}, exitUsage, "--grace"},
 		{[]string{"run", "a", "--wait", "1s", "--try", "--", "true"}, exitUsage, "wait"},
 		{[]string{"run", "a", "--shell", "--", "true", "x"}, exitUsage, "one argument"},
+		{[]string{"run", "taken", "--token-file", "/no/such/dir/token", "--", "true"}, exitUsage, "--token-file: open /no/such/dir/"},
+		{[]string{"lead", "taken", "me", "--token-file", filepath.Dir(plain), "--", "true"}, exitUsage, "--token-file: " + filepath.Dir(plain) + ": is a directory"},
 		{[]string{"run", "a", "--no-such-flag", "--", "true"}, exitUsage, "no-such-flag"},
 		{[]string{"no-such-command"}, exitUsage, "no-such-command"},
 		{[]string{"run", "a", "--endpoints", "127.0.0.1:1", "--dial-timeout", "1s", "--command-timeout", "2s", "--", "true"}, exitUnreachable, "127.0.0.1:1: connect: connection refused"},
