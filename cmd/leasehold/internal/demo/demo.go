@@ -77,6 +77,7 @@ func Run(ctx context.Context, o Options) error {
 	watch.Go(func() { watchLeader(watching, etcd, leaders) })
 
 	err = s.play(ctx)
+	s.flush()
 	end := machineclock.Now()
 	stopWatching()
 	watch.Wait()

@@ -26,6 +26,7 @@ type story struct {
 	crew     *crew
 	leaders  <-chan leadership
 
+	early   []kept // reports that are not taken yet
 	ready   int
 	checks  []tagged // every check that was reported
 	waiting []bool   // by worker
