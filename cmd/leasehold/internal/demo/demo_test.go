@@ -83,6 +83,8 @@ func TestRun_EverythingThatMustHoldHolds(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := []string{
+		"A token is the revision of etcd's store at which its holder got in line.",
+		"The register stands for what the lock protects:",
 		"stopped believing before",
 		"session survived",
 		"never two processes that believed at once",
