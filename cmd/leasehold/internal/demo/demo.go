@@ -59,9 +59,10 @@ func Run(ctx context.Context, o Options) error {
 	defer file.discard()
 	n := &narrator{out: o.Out, screen: o.Screen}
 	fmt.Fprintf(o.Out, "%s\n", n.paint("1", "Three etcd members, three processes, one lock"))
-	n.paragraph("", 0, fmt.Sprintf("All of it runs on this machine, with temporary files. The lock's TTL is %v. Starting etcd.", ttl))
+	n.paragraph("", 0, fmt.Sprintf("All of it runs on this machine, with temporary files. The lock's TTL is %v.", ttl))
 	n.paragraph("", 0, "A token is the revision of etcd's store at which its holder got in line. Each write raises the revision, that of whoever gets in line or lets go as well, so tokens leave numbers out: what counts is which one is larger.")
 	n.paragraph("", 0, "The register stands for what the lock protects: a value in this process. It remembers the largest token that it has seen and refuses every write with a smaller one.")
+	n.paragraph("", 0, "Starting etcd.")
 	fmt.Fprintln(o.Out)
 
 	etcd, err := startCluster(ctx)

@@ -102,6 +102,9 @@ func TestRun_EverythingThatMustHoldHolds(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", w, out)
 		}
 	}
+	if check, resumed := strings.Index(text, "checks token"), strings.Index(text, "is resumed (SIGCONT)"); canPause && check < resumed {
+		t.Errorf("the resumed holder's check is told before its resumption:\n%s", out)
+	}
 	if strings.Contains(text, "FAILED") {
 		t.Errorf("success in spite of a failure:\n%s", out)
 	}
