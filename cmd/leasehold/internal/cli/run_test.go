@@ -62,7 +62,7 @@ func TestRun_ExitCodes(t *testing.T) {
 		{[]string{"no-such-command"}, exitUsage, "no-such-command"},
 		{[]string{"run", "a", "--endpoints", "127.0.0.1:1", "--dial-timeout", "1s", "--command-timeout", "2s", "--", "true"}, exitUnreachable, "127.0.0.1:1: connect: connection refused"},
 		{[]string{"run", "a", "--endpoints", "127.0.0.1:1", "--dial-timeout", "1s", "--wait", "2s", "--", "true"}, exitUnreachable, "127.0.0.1:1: connect: connection refused"},
-		{[]string{"run", "a", "--cacert", "/no/such/file", "--", "true"}, exitFailed, "/no/such/file"},
+		{[]string{"run", "a", "--cacert", "/no/such/file", "--", "true"}, exitUsage, "--cacert: open /no/such/file"},
 	} {
 		code, _, stderr := run(t, tt.args...)
 		if code != tt.code {
