@@ -45,13 +45,16 @@ func (a *app) guardianCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    guardianArg,
 		Hidden: true,
-		Args:   args(cobra.NoArgs),
+		Args:   args(noArgs),
 		RunE:   func(*cobra.Command, []string) error { return guard.Guardian() },
 	}
 }
 
-// resolve finds the program, and looks whether the token file can be, before anything is locked: a typing error should not cost a wait.
+// resolve finds the program, and looks at what else may be wrong with the flags, before anything is locked: a typing error should not cost a wait.
 func (c *childFlags) resolve(argv []string) (path string, full []string, err error) {
+	if c.maxHold < 0 {
+		return "", nil, exitWith(exitUsage, "--max-hold %s: want a time above zero", c.maxHold)
+	}
 	if c.shell {
 		if len(argv) != 1 {
 			return "", nil, exitWith(exitUsage, "--shell takes the command as one argument, not %d", len(argv))

@@ -28,7 +28,7 @@ etcd leader and shows that the holder's session survives.
 
 It needs no etcd, takes about half a minute, and ends with a picture of who believed what when: in the terminal, and
 as an SVG file whose path it prints. It exits with 0 if all held that must hold and with 1 if not.`,
-		Args: args(cobra.NoArgs),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			self, err := offspring.Self()
 			if err != nil {
@@ -55,7 +55,7 @@ func (a *app) demoWorkerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    demoWorker,
 		Hidden: true,
-		Args:   args(cobra.NoArgs),
+		Args:   args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// An interrupt from the keyboard reaches all processes of the terminal; the parent decides what it means.
 			signal.Ignore(os.Interrupt)

@@ -32,25 +32,12 @@ can ask "leasehold leader NAME".
 ` + leadExitCodes,
 		Example: `  leasehold lead scheduler 10.0.0.7:8080 --ttl 10s -- /usr/local/bin/scheduler
   leasehold lead migrate "$(hostname)" --once -- ./migrate up`,
-		Args: args(func(cmd *cobra.Command, given []string) error {
-			switch dash := cmd.ArgsLenAtDash(); {
-			case dash < 0:
-				return errors.New("want -- before the command")
-			case dash != 2:
-				return errors.New("want a name and a value before --")
-			case len(given) < 3:
-				return errors.New("want a command after --")
-			}
-			return nil
-		}),
+		Args: args(nameValueAndCommand),
 	}
 	h, c := a.holdFlags(cmd), a.childFlags(cmd)
 	var once bool
 	cmd.Flags().BoolVar(&once, "once", false, "end with the command's exit code when it has ended for the first time")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		if given[0] == "" {
-			return exitWith(exitUsage, "the name is empty")
-		}
 		path, argv, err := c.resolve(given[2:])
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ line for the present state and one for each change, until it is interrupted.
 What it prints was true in etcd when it was read. The leader may have stopped believing before.`,
 		Example: `  curl "http://$(leasehold leader scheduler)/status"
   leasehold leader scheduler --watch -o json`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneNameOfOurs),
 	}
 	l := a.etcdFlags(cmd)
 	format := outputFlag(cmd)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"example.com/leasehold/cmd/leasehold/internal/embedded"
 	"example.com/leasehold/cmd/leasehold/internal/etcdflags"
@@ -57,18 +58,32 @@ func (l *link) configure(cmd *cobra.Command) (unused string, err error) {
 	return unused, err
 }
 
+// checkPrefix comes before an etcd is started; the bounds are the SDK's.
+func (l *link) checkPrefix() error {
+	const most = 1024
+	switch {
+	case l.prefix == "":
+		return exitWith(exitUsage, "--prefix is empty: want what the keys of all names begin with, leasehold/ for one")
+	case len(l.prefix) > most:
+		return exitWith(exitUsage, "--prefix of %d bytes: want %d at most", len(l.prefix), most)
+	case !utf8.ValidString(l.prefix):
+		return exitWith(exitUsage, "--prefix %q: want UTF-8", l.prefix)
+	}
+	return nil
+}
+
 // open makes the client, and starts the embedded etcd if there is to be one.
 func (l *link) open(cmd *cobra.Command) error {
 	ctx := cmd.Context()
+	if err := l.checkPrefix(); err != nil {
+		return err
+	}
 	unused, err := l.configure(cmd)
 	if err != nil {
 		return l.classify(ctx, err)
 	}
 	if l.dataDir != "" && !l.embedded {
 		return exitWith(exitUsage, "--data-dir is for --embedded")
-	}
-	if l.prefix == "" {
-		return exitWith(exitUsage, "--prefix is empty")
 	}
 	quietGRPC()
 	if l.embedded {

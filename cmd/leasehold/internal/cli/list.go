@@ -77,7 +77,7 @@ holder's lease, how long it has stood in line, and how many wait. Keys that are 
 their name until somebody deletes them.
 
 The age is known only of those that "leasehold run" has put there. All of it was true at one revision of etcd.`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args: args(onePrefixAtMost),
 	}
 	l := a.etcdFlags(cmd)
 	format := outputFlag(cmd)
@@ -165,7 +165,7 @@ func (a *app) showCommand() *cobra.Command {
 		Short: "Show who holds a name and who waits for it, in order",
 		Long: `Show prints the line of NAME: the holder first, then those who wait, in the order in which they will get it. It
 exits with 1 if nobody is there.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneName),
 	}
 	l := a.etcdFlags(cmd)
 	format := outputFlag(cmd)

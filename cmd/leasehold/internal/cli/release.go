@@ -29,7 +29,7 @@ end a holder properly, end its process instead.
 
 It compares: if the line has moved on and the token is not there any more, nothing is deleted, and the exit code is 1.
 It asks before it deletes, unless --yes says not to.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneName),
 	}
 	l := a.etcdFlags(cmd)
 	var token string

@@ -53,16 +53,16 @@ excludes "etcdctl lock jobs/nightly".
 	cmd.Flags().BoolVar(&try, "try", false, "give up at once if somebody holds the lock or waits for it")
 	cmd.Flags().StringVar(&h.holder, "holder", "", "what others are told about who holds it (default host:pid)")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		if wait < 0 {
-			return exitWith(exitUsage, "--wait %s: want a time above zero", wait)
+		if wait < 0 || wait == 0 && cmd.Flags().Changed("wait") {
+			return exitWith(exitUsage, "--wait %s: want a time above zero; --try does not wait", wait)
+		}
+		if len(h.holder) > maxHolder {
+			return exitWith(exitUsage, "--holder of %d bytes: want %d at most", len(h.holder), maxHolder)
 		}
 		if wait > 0 && try {
 			return exitWith(exitUsage, "--wait and --try exclude each other")
 		}
 		name, argv := given[0], given[1:]
-		if name == "" {
-			return exitWith(exitUsage, "the name is empty")
-		}
 		path, argv, err := c.resolve(argv)
 		if err != nil {
 			return err
@@ -91,19 +91,6 @@ excludes "etcdctl lock jobs/nightly".
 		})
 	}
 	return cmd
-}
-
-// nameAndCommand wants a name, then the command after a "--".
-func nameAndCommand(cmd *cobra.Command, given []string) error {
-	switch dash := cmd.ArgsLenAtDash(); {
-	case dash < 0:
-		return errors.New("want -- before the command")
-	case dash != 1:
-		return errors.New("want one name before --")
-	case len(given) < 2:
-		return errors.New("want a command after --")
-	}
-	return nil
 }
 
 // acquire waits for the lock. A wait that loses its session, in an outage of etcd that is longer than the term, gets in line
@@ -168,6 +155,9 @@ func (h *holdFlags) waitOver(ctx context.Context, name string, wait time.Duratio
 	}
 	return exitWith(exitTimeout, "%q was not free within %s: %s", name, wait, h.whoHolds(ctx, name))
 }
+
+// maxHolder bounds what is for people to read. The SDK takes more.
+const maxHolder = 1024
 
 var errWaitOver = errors.New("the time to wait is over")
 
