@@ -24,8 +24,9 @@ below --prefix, at what is in between (an etcd gRPC proxy breaks the safety of r
 how late it wakes a process, and compares the clocks of the members with this machine's for --measure. It says which
 TTL fits, and why.
 
-It exits with 0 if all is well or only worth a warning, and with 1 if something does not work or is not safe. What it
-writes is a key below --prefix for a moment, under a lease.`,
+What it writes is a key below --prefix for a moment, under a lease. A warning does not change the exit code.
+
+` + exitHelp("", "something does not work or is not safe", endedBySignal, exitOK, exitNo, exitUsage, exitDenied, exitUnreachable, exitFailed),
 		Args: args(noArgs),
 	}
 	l := a.etcdFlags(cmd)

@@ -27,7 +27,9 @@ holder, shows that its first check says expired and that a write which ignores t
 etcd leader and shows that the holder's session survives.
 
 It needs no etcd, takes about half a minute, and ends with a picture of who believed what when: in the terminal, and
-as an SVG file whose path it prints. It exits with 0 if all held that must hold and with 1 if not.`,
+as an SVG file whose path it prints. It exits with 0 if all held that must hold.
+
+` + exitHelp("", "something did not hold that must hold", endedBySignal, exitOK, exitNo, exitUsage, exitFailed),
 		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			self, err := offspring.Self()

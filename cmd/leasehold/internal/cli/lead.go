@@ -29,7 +29,7 @@ when the command has ended for the first time.
 The command is ended before anybody else can lead, as under "leasehold run", and finds the same environment. Everybody
 can ask "leasehold leader NAME".
 
-` + leadExitCodes,
+` + exitHelp(commandsOwn, "", endedWhileIdle, exitUsage, exitDenied, exitUnreachable, exitLost, exitMaxHold, exitFailed, exitNotExec, exitNotFound),
 		Example: `  leasehold lead scheduler 10.0.0.7:8080 --ttl 10s -- /usr/local/bin/scheduler
   leasehold lead migrate "$(hostname)" --once -- ./migrate up`,
 		Args: args(nameValueAndCommand),

@@ -27,8 +27,10 @@ Nothing waits for the holder. It is told by etcd, within two seconds if it can b
 command then. Until then it goes on, beside the next holder: only a resource that compares tokens is safe from that. To
 end a holder properly, end its process instead.
 
-It compares: if the line has moved on and the token is not there any more, nothing is deleted, and the exit code is 1.
-It asks before it deletes, unless --yes says not to.`,
+It compares: if the line has moved on and the token is not there any more, nothing is deleted.
+It asks before it deletes, unless --yes says not to.
+
+` + exitHelp("", nothingReleased, endedBySignal, exitOK, exitNo, exitUsage, exitDenied, exitUnreachable, exitFailed),
 		Args: args(oneName),
 	}
 	l := a.etcdFlags(cmd)

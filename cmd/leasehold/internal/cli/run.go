@@ -39,7 +39,7 @@ a resource that compares tokens makes a late write impossible.
 Names are shared with leasehold's SDK and, below --prefix, with etcdctl lock: with --prefix jobs/ the lock nightly
 excludes "etcdctl lock jobs/nightly".
 
-` + exitCodes,
+` + exitHelp(commandsOwn, "", endedWhileIdle, exitUsage, exitDenied, exitUnreachable, exitBusy, exitTimeout, exitLost, exitMaxHold, exitFailed, exitNotExec, exitNotFound),
 		Example: `  leasehold run nightly --endpoints etcd:2379 -- /usr/local/bin/nightly-job
   leasehold run nightly --try -- backup.sh          # give up at once if somebody else runs it
   leasehold run migrate --wait 30s --shell -- 'migrate up && touch /tmp/done'
