@@ -24,9 +24,10 @@ below --prefix, at what is in between (an etcd gRPC proxy breaks the safety of r
 how late it wakes a process, and compares the clocks of the members with this machine's for --measure. It says which
 TTL fits, and why.
 
-It exits with 0 if all is well or only worth a warning, and with 1 if something does not work or is not safe. What it
-writes is a key below --prefix for a moment, under a lease.`,
-		Args: args(cobra.NoArgs),
+What it writes is a key below --prefix for a moment, under a lease. A warning does not change the exit code.
+
+` + exitHelp("", "something does not work or is not safe", endedBySignal, exitOK, exitNo, exitUsage, exitDenied, exitUnreachable, exitFailed),
+		Args: args(noArgs),
 	}
 	l := a.etcdFlags(cmd)
 	format := outputFlag(cmd)
@@ -36,11 +37,18 @@ writes is a key below --prefix for a moment, under a lease.`,
 	cmd.Flags().Float64Var(&o.Drift, "drift", 1e-3, "the bound on each clock's rate that you mean to use (rho)")
 	cmd.Flags().DurationVar(&o.Measure, "measure", 5*time.Second, "how long to compare clocks: the longer, the surer; 0s: not at all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.TTL < time.Second || o.TTL > 5*time.Minute || o.Measure < 0 || o.Measure > time.Hour {
-			return exitWith(exitUsage, "--ttl %s, --measure %s: want 1s to 5m, and 0s to 1h", o.TTL, o.Measure)
+		switch { // the bounds are the SDK's, but for the last one
+		case o.TTL < time.Second || o.TTL > 5*time.Minute:
+			return exitWith(exitUsage, "--ttl %s: want 1s to 5m", o.TTL)
+		case o.Margin < 1 || o.Margin > o.TTL/2:
+			return exitWith(exitUsage, "--margin %s: want 1ns to half of the TTL, %s", o.Margin, o.TTL/2)
+		case !(o.Drift >= 1e-6 && o.Drift <= 0.1): // NaN is none either
+			return exitWith(exitUsage, "--drift %v: want 1e-06 to 0.1", o.Drift)
+		case o.Measure < 0 || o.Measure > time.Hour:
+			return exitWith(exitUsage, "--measure %s: want 0s to 1h", o.Measure)
 		}
 		return l.with(cmd, func(ctx context.Context) error {
-			cfg, err := l.flags.Config(a.askPassword())
+			cfg, err := l.flags.Config(a.askPassword(ctx))
 			if err != nil {
 				return err
 			}

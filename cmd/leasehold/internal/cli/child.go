@@ -45,13 +45,16 @@ func (a *app) guardianCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    guardianArg,
 		Hidden: true,
-		Args:   args(cobra.NoArgs),
+		Args:   args(noArgs),
 		RunE:   func(*cobra.Command, []string) error { return guard.Guardian() },
 	}
 }
 
-// resolve finds the program before anything is locked: a typing error should not cost a wait.
+// resolve finds the program, and looks at what else may be wrong with the flags, before anything is locked: a typing error should not cost a wait.
 func (c *childFlags) resolve(argv []string) (path string, full []string, err error) {
+	if c.maxHold < 0 {
+		return "", nil, exitWith(exitUsage, "--max-hold %s: want a time above zero", c.maxHold)
+	}
 	if c.shell {
 		if len(argv) != 1 {
 			return "", nil, exitWith(exitUsage, "--shell takes the command as one argument, not %d", len(argv))
@@ -66,7 +69,7 @@ func (c *childFlags) resolve(argv []string) (path string, full []string, err err
 	if err != nil {
 		return "", nil, cannotStart(argv[0], err)
 	}
-	return path, argv, nil
+	return path, argv, c.checkTokenFile()
 }
 
 func cannotStart(name string, err error) error {
@@ -176,6 +179,24 @@ func result(out supervise.Outcome, argv []string) error {
 		return &exitError{code: exitSignal + out.Signal}
 	case out.Code != 0:
 		return &exitError{code: out.Code}
+	}
+	return nil
+}
+
+// checkTokenFile tries the directory out as writeToken will use it.
+func (c *childFlags) checkTokenFile() error {
+	if c.tokenFile == "" {
+		return nil
+	}
+	if info, err := os.Stat(c.tokenFile); err == nil && info.IsDir() {
+		return exitWith(exitUsage, "--token-file: %s: is a directory", c.tokenFile)
+	}
+	f, err := os.CreateTemp(filepath.Dir(c.tokenFile), ".leasehold-token-*")
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	if err != nil {
+		return exitWith(exitUsage, "--token-file: %w", err)
 	}
 	return nil
 }

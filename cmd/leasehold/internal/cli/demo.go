@@ -27,8 +27,10 @@ holder, shows that its first check says expired and that a write which ignores t
 etcd leader and shows that the holder's session survives.
 
 It needs no etcd, takes about half a minute, and ends with a picture of who believed what when: in the terminal, and
-as an SVG file whose path it prints. It exits with 0 if all held that must hold and with 1 if not.`,
-		Args: args(cobra.NoArgs),
+as an SVG file whose path it prints. It exits with 0 if all held that must hold.
+
+` + exitHelp("", "something did not hold that must hold", endedBySignal, exitOK, exitNo, exitUsage, exitFailed),
+		Args: args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			self, err := offspring.Self()
 			if err != nil {
@@ -38,8 +40,11 @@ as an SVG file whose path it prints. It exits with 0 if all held that must hold 
 				Out: a.stdout, Screen: a.screen(), SVG: svg,
 				Program: self, Args: []string{demoWorker},
 			})
-			if errors.Is(err, demo.ErrUnexpected) {
+			switch {
+			case errors.Is(err, demo.ErrUnexpected):
 				return &exitError{code: exitNo} // it has been told at length
+			case errors.Is(err, demo.ErrPicture) && svg != "":
+				return exitWith(exitUsage, "--svg: %w", err)
 			}
 			return err
 		},
@@ -52,7 +57,7 @@ func (a *app) demoWorkerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    demoWorker,
 		Hidden: true,
-		Args:   args(cobra.NoArgs),
+		Args:   args(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// An interrupt from the keyboard reaches all processes of the terminal; the parent decides what it means.
 			signal.Ignore(os.Interrupt)

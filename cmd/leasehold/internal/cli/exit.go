@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Exit codes. They are part of the interface and do not change. A command that runs another one passes that one's code
@@ -56,27 +57,41 @@ func exitCode(err error) (code int, tell bool) {
 	return exitFailed, true
 }
 
-// exitCodes is the part of the help of run that explains them; leadExitCodes is that of lead, which has neither --try
-// nor --wait.
+// exitWords are the meanings, but for those of exitNo, which each command has its own words for.
+var exitWords = map[int]string{
+	exitOK:          "done",
+	exitUsage:       "called wrongly",
+	exitDenied:      "etcd refuses the credentials, or a permission is missing",
+	exitUnreachable: "etcd does not answer",
+	exitBusy:        "--try: somebody else holds the name, or waits for it",
+	exitTimeout:     "--wait: it was not free in time",
+	exitLost:        "the lock was lost and the command was stopped, or ended unprotected",
+	exitMaxHold:     "--max-hold: the time was over and the command was stopped",
+	exitFailed:      "leasehold itself failed",
+	exitNotExec:     "the command cannot be executed",
+	exitNotFound:    "the command was not found",
+}
+
+// exitHelp is the part of a command's help that explains its exit codes: first what comes before the numbers, and last what
+// signals do.
+func exitHelp(first, no, signals string, codes ...int) string {
+	var b strings.Builder
+	b.WriteString("Exit codes:\n\n" + first)
+	for _, code := range codes {
+		words := exitWords[code]
+		if code == exitNo {
+			words = no
+		}
+		fmt.Fprintf(&b, "%5d  %s\n", code, words)
+	}
+	return b.String() + "128+n  " + signals
+}
+
+// What the help of a command that runs another one says, and what that of the others does.
 const (
-	exitCodes     = exitCodesFirst + exitCodesOfWaits + exitCodesLast
-	leadExitCodes = exitCodesFirst + exitCodesLast
+	commandsOwn     = "  the command's own, or 128+n if signal n ended it\n"
+	endedWhileIdle  = "leasehold was ended by signal n while no command ran"
+	endedBySignal   = "ended by signal n"
+	nobodyHolds     = "nobody holds it"
+	nothingReleased = "nothing was deleted: the token is not in the line, or the answer was no"
 )
-
-const exitCodesFirst = `Exit codes:
-
-  the command's own, or 128+n if signal n ended it
-   64  called wrongly
-  118  etcd refuses the credentials, or a permission is missing
-  119  etcd does not answer
-`
-
-const exitCodesOfWaits = `  120  --try: somebody else holds the name, or waits for it
-  121  --wait: it was not free in time
-`
-
-const exitCodesLast = `  122  the lock was lost and the command was stopped, or ended unprotected
-  123  --max-hold: the time was over and the command was stopped
-  125  leasehold itself failed
-  126  the command cannot be executed
-  127  the command was not found`

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -303,6 +304,8 @@ func TestCheck_ExitCodeIsForScripts(t *testing.T) {
 	cluster(t)
 	if code, out, stderr := run(t, "check", "--measure", "0s"); code != 0 || !strings.Contains(out, "permission") {
 		t.Errorf("%d, %q, %q", code, out, stderr)
+	} else if !regexp.MustCompile(`round trip [0-9.mµ]+s \(the median of 20 tries; the slowest took [0-9.mµ]+s\)`).MatchString(out) {
+		t.Errorf("the round trip is not explained: %s", out)
 	}
 	code, out, _ := run(t, "check", "--measure", "0s", "--endpoints", "127.0.0.1:1", "--command-timeout", "500ms", "-o", "json")
 	if code != exitNo || !strings.Contains(out, `"severity":"failure"`) {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
+	"slices"
 	"time"
 
 	"example.com/leasehold"
@@ -29,28 +29,15 @@ when the command has ended for the first time.
 The command is ended before anybody else can lead, as under "leasehold run", and finds the same environment. Everybody
 can ask "leasehold leader NAME".
 
-` + leadExitCodes,
+` + exitHelp(commandsOwn, "", endedWhileIdle, exitUsage, exitDenied, exitUnreachable, exitLost, exitMaxHold, exitFailed, exitNotExec, exitNotFound),
 		Example: `  leasehold lead scheduler 10.0.0.7:8080 --ttl 10s -- /usr/local/bin/scheduler
   leasehold lead migrate "$(hostname)" --once -- ./migrate up`,
-		Args: args(func(cmd *cobra.Command, given []string) error {
-			switch dash := cmd.ArgsLenAtDash(); {
-			case dash < 0:
-				return errors.New("want -- before the command")
-			case dash != 2:
-				return errors.New("want a name and a value before --")
-			case len(given) < 3:
-				return errors.New("want a command after --")
-			}
-			return nil
-		}),
+		Args: args(nameValueAndCommand),
 	}
 	h, c := a.holdFlags(cmd), a.childFlags(cmd)
 	var once bool
 	cmd.Flags().BoolVar(&once, "once", false, "end with the command's exit code when it has ended for the first time")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		if given[0] == "" {
-			return exitWith(exitUsage, "the name is empty")
-		}
 		path, argv, err := c.resolve(given[2:])
 		if err != nil {
 			return err
@@ -145,27 +132,42 @@ func (s *supervisor) lead(ctx context.Context, first bool) (over bool, err error
 
 // watchSignals runs the command and reports whether it was told, through this process, to end.
 func (s *supervisor) watchSignals(g *leasehold.Grant) (out supervise.Outcome, ending bool, err error) {
+	taken, err := s.app.interrupts.takeOver()
+	if err != nil {
+		return supervise.Outcome{}, true, err
+	}
 	signals, done := make(chan os.Signal, 16), make(chan struct{})
-	taken := s.app.interrupts.takeOver()
-	defer s.app.interrupts.giveBack()
 	told := make(chan bool, 1)
-	go func() {
-		ending := false
-		for {
-			select {
-			case sig := <-taken:
-				ending = ending || sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
-				select {
-				case signals <- sig:
-				default: // one more changes nothing
-				}
-			case <-done:
-				told <- ending
-				return
-			}
-		}
-	}()
+	go func() { told <- relay(taken, signals, done) }()
 	out, err = s.supervise(s.child, g, s.path, s.argv, signals)
+	s.app.interrupts.giveBack() // first, so that relay finds all that there is
 	close(done)
 	return out, <-told, err
+}
+
+// relay passes signals on until done is closed, and reports whether one of them says to end. One that came together with the
+// end of the command counts, too: who signals a whole group ends the command with the same stroke.
+func relay(from <-chan os.Signal, to chan<- os.Signal, done <-chan struct{}) (ending bool) {
+	pass := func(sig os.Signal) {
+		ending = ending || slices.Contains(endSignals, sig)
+		select {
+		case to <- sig:
+		default: // one more changes nothing
+		}
+	}
+	for {
+		select {
+		case sig := <-from:
+			pass(sig)
+		case <-done:
+			for {
+				select {
+				case sig := <-from:
+					pass(sig)
+				default:
+					return ending
+				}
+			}
+		}
+	}
 }

@@ -28,7 +28,7 @@ func TestLead_CampaignsAgainAfterTheEndAndAfterALoss(t *testing.T) {
 	c := cluster(t)
 	dir := t.TempDir()
 	// The first command ends by itself, the second one waits to be taken its leadership, the third one for a signal.
-	script := `cd "$0"; n=$(ls | wc -l); echo > "run$n"; [ "$n" = 0 ] && exit 3; trap 'exit 44' TERM; while :; do sleep 0.01; done`
+	script := `trap 'exit 44' TERM; cd "$0"; n=$(ls | wc -l); echo > "run$n"; [ "$n" = 0 ] && exit 3; while :; do sleep 0.01; done`
 	p := command(t, "lead", "e", "10.0.0.7", "--", "sh", "-c", script, dir).start(t)
 	eventually(t, "the second command runs", written(filepath.Join(dir, "run1")))
 	if code, out, _ := run(t, "leader", "e"); code != 0 || out != "10.0.0.7\n" {

@@ -28,13 +28,15 @@ func (a *app) leaderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leader NAME",
 		Short: "Print who leads an election, or holds a lock",
-		Long: `Leader prints what the leader of NAME has proclaimed, and exits with 1 if nobody leads. With --watch it prints one
+		Long: `Leader prints what the leader of NAME has proclaimed. With --watch it prints one
 line for the present state and one for each change, until it is interrupted.
 
-What it prints was true in etcd when it was read. The leader may have stopped believing before.`,
+What it prints was true in etcd when it was read. The leader may have stopped believing before.
+
+` + exitHelp("", "nobody leads", endedBySignal, exitOK, exitNo, exitUsage, exitDenied, exitUnreachable, exitFailed),
 		Example: `  curl "http://$(leasehold leader scheduler)/status"
   leasehold leader scheduler --watch -o json`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args(oneNameOfOurs),
 	}
 	l := a.etcdFlags(cmd)
 	format := outputFlag(cmd)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"example.com/leasehold/cmd/leasehold/internal/embedded"
 	"example.com/leasehold/cmd/leasehold/internal/etcdflags"
@@ -40,17 +42,48 @@ func (a *app) etcdFlags(cmd *cobra.Command) *link {
 	return l
 }
 
+// configure reads the environment. An etcd of this command's own cannot be the one that somebody has named: a flag that names
+// one is refused, and the environment, which may have been set for something else, is left alone, as unused tells.
+func (l *link) configure(cmd *cobra.Command) (unused string, err error) {
+	if !l.embedded {
+		return "", l.flags.FromEnvironment(cmd.Flags())
+	}
+	if set := etcdflags.Which(cmd.Flags()); len(set) > 0 {
+		return "", exitWith(exitUsage, "--embedded and --%s exclude each other", set[0])
+	}
+	variables, err := l.flags.PaceFromEnvironment(cmd.Flags())
+	if len(variables) > 0 {
+		unused = "; not used: " + strings.Join(variables, ", ")
+	}
+	return unused, err
+}
+
+// checkPrefix comes before an etcd is started; the bounds are the SDK's.
+func (l *link) checkPrefix() error {
+	const most = 1024
+	switch {
+	case l.prefix == "":
+		return exitWith(exitUsage, "--prefix is empty: want what the keys of all names begin with, leasehold/ for one")
+	case len(l.prefix) > most:
+		return exitWith(exitUsage, "--prefix of %d bytes: want %d at most", len(l.prefix), most)
+	case !utf8.ValidString(l.prefix):
+		return exitWith(exitUsage, "--prefix %q: want UTF-8", l.prefix)
+	}
+	return nil
+}
+
 // open makes the client, and starts the embedded etcd if there is to be one.
 func (l *link) open(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	if err := l.flags.FromEnvironment(cmd.Flags()); err != nil {
+	if err := l.checkPrefix(); err != nil {
+		return err
+	}
+	unused, err := l.configure(cmd)
+	if err != nil {
 		return l.classify(ctx, err)
 	}
 	if l.dataDir != "" && !l.embedded {
 		return exitWith(exitUsage, "--data-dir is for --embedded")
-	}
-	if l.prefix == "" {
-		return exitWith(exitUsage, "--prefix is empty")
 	}
 	quietGRPC()
 	if l.embedded {
@@ -60,9 +93,9 @@ func (l *link) open(cmd *cobra.Command) error {
 		}
 		l.server = server
 		l.flags.Endpoints = []string{server.Endpoint()}
-		l.app.say("--embedded: an etcd for trying out serves at %s (for others: --endpoints %[1]s); it protects nothing beyond this machine and ends with this command", server.Endpoint())
+		l.app.say("--embedded: an etcd for trying out serves at %s (for others: --endpoints %[1]s); it protects nothing beyond this machine and ends with this command%s", server.Endpoint(), unused)
 	}
-	client, err := l.flags.Client(context.WithoutCancel(ctx), l.app.askPassword())
+	client, err := l.flags.Client(context.WithoutCancel(ctx), l.app.askPassword(ctx))
 	if err != nil {
 		return errors.Join(l.classify(ctx, err), l.close())
 	}
@@ -117,8 +150,8 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "leasehold: "+format+"\n", args...)
 }
 
-// askPassword returns a function that asks at the terminal, or nil if there is none.
-func (a *app) askPassword() func(prompt string) (string, error) {
+// askPassword returns a function that asks at the terminal until ctx ends, or nil if there is none.
+func (a *app) askPassword(ctx context.Context) func(prompt string) (string, error) {
 	in, ok := a.stdin.(*os.File)
 	if !ok || !terminal.Is(in) {
 		return nil
@@ -126,7 +159,7 @@ func (a *app) askPassword() func(prompt string) (string, error) {
 	return func(prompt string) (string, error) {
 		fmt.Fprint(a.stderr, prompt)
 		defer fmt.Fprintln(a.stderr)
-		return terminal.ReadPassword(in)
+		return terminal.ReadPassword(ctx, in)
 	}
 }
 

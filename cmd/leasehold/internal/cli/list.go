@@ -76,8 +76,10 @@ func (a *app) listCommand() *cobra.Command {
 holder's lease, how long it has stood in line, and how many wait. Keys that are not as they should be are pointed out: without a lease they block
 their name until somebody deletes them.
 
-The age is known only of those that "leasehold run" has put there. All of it was true at one revision of etcd.`,
-		Args: args(cobra.MaximumNArgs(1)),
+The age is known only of those that "leasehold run" has put there. All of it was true at one revision of etcd.
+
+` + exitHelp("", "", endedBySignal, exitOK, exitUsage, exitDenied, exitUnreachable, exitFailed),
+		Args: args(onePrefixAtMost),
 	}
 	l := a.etcdFlags(cmd)
 	format := outputFlag(cmd)
@@ -163,9 +165,10 @@ func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show who holds a name and who waits for it, in order",
-		Long: `Show prints the line of NAME: the holder first, then those who wait, in the order in which they will get it. It
-exits with 1 if nobody is there.`,
-		Args: args(cobra.ExactArgs(1)),
+		Long: `Show prints the line of NAME: the holder first, then those who wait, in the order in which they will get it.
+
+` + exitHelp("", nobodyHolds, endedBySignal, exitOK, exitNo, exitUsage, exitDenied, exitUnreachable, exitFailed),
+		Args: args(oneName),
 	}
 	l := a.etcdFlags(cmd)
 	format := outputFlag(cmd)

@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -28,9 +27,11 @@ Nothing waits for the holder. It is told by etcd, within two seconds if it can b
 command then. Until then it goes on, beside the next holder: only a resource that compares tokens is safe from that. To
 end a holder properly, end its process instead.
 
-It compares: if the line has moved on and the token is not there any more, nothing is deleted, and the exit code is 1.
-It asks before it deletes, unless --yes says not to.`,
-		Args: args(cobra.ExactArgs(1)),
+It compares: if the line has moved on and the token is not there any more, nothing is deleted.
+It asks before it deletes, unless --yes says not to.
+
+` + exitHelp("", nothingReleased, endedBySignal, exitOK, exitNo, exitUsage, exitDenied, exitUnreachable, exitFailed),
+		Args: args(oneName),
 	}
 	l := a.etcdFlags(cmd)
 	var token string
@@ -56,7 +57,7 @@ func (a *app) release(ctx context.Context, l *link, name string, t leasehold.Tok
 		return err
 	}
 	if !yes {
-		if ok, err := a.confirm(name, place, position); err != nil || !ok {
+		if ok, err := a.confirm(ctx, name, place, position); err != nil || !ok {
 			return err
 		}
 	}
@@ -97,7 +98,7 @@ func find(ctx context.Context, l *link, name string, t leasehold.Token) (lines.P
 }
 
 // confirm explains and asks. Without a terminal there is nobody to ask.
-func (a *app) confirm(name string, p lines.Place, position int) (bool, error) {
+func (a *app) confirm(ctx context.Context, name string, p lines.Place, position int) (bool, error) {
 	in, ok := a.stdin.(*os.File)
 	if !ok || !terminal.Is(in) {
 		return false, exitWith(exitUsage, "nobody to ask: say --yes to take %q away from %s", name, printable(p.Holder))
@@ -112,7 +113,7 @@ func (a *app) confirm(name string, p lines.Place, position int) (bool, error) {
 		fmt.Fprintf(a.stderr, "Its key %s.\n", p.Problem)
 	}
 	fmt.Fprint(a.stderr, "Take it away? [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is a no
+	answer, _ := terminal.ReadLine(ctx, in) // no answer is a no
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return true, nil

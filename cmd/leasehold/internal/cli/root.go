@@ -80,6 +80,8 @@ Start with the demo, which needs nothing but this program:
 	}
 	root.AddCommand(a.demoCommand(), a.demoWorkerCommand(), a.runCommand(), a.guardianCommand(), a.leadCommand(),
 		a.leaderCommand(), a.listCommand(), a.showCommand(), a.releaseCommand(), a.watchCommand(), a.checkCommand(), a.versionCommand())
+	root.SetHelpCommand(helpCommand())
+	checkCompletionArgs(root)
 	return root
 }
 
@@ -89,16 +91,6 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		hint = fmt.Sprintf("; did you mean %q?", s[0])
 	}
 	return exitWith(exitUsage, "unknown command %q%s (see leasehold --help)", name, hint)
-}
-
-// args wraps a check of the arguments' number with the exit code and the command's usage.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error {
-		if err := check(cmd, given); err != nil {
-			return exitWith(exitUsage, "%w (usage: %s)", err, cmd.UseLine())
-		}
-		return nil
-	}
 }
 
 // screen looks at standard output.

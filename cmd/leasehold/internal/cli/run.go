@@ -39,7 +39,7 @@ a resource that compares tokens makes a late write impossible.
 Names are shared with leasehold's SDK and, below --prefix, with etcdctl lock: with --prefix jobs/ the lock nightly
 excludes "etcdctl lock jobs/nightly".
 
-` + exitCodes,
+` + exitHelp(commandsOwn, "", endedWhileIdle, exitUsage, exitDenied, exitUnreachable, exitBusy, exitTimeout, exitLost, exitMaxHold, exitFailed, exitNotExec, exitNotFound),
 		Example: `  leasehold run nightly --endpoints etcd:2379 -- /usr/local/bin/nightly-job
   leasehold run nightly --try -- backup.sh          # give up at once if somebody else runs it
   leasehold run migrate --wait 30s --shell -- 'migrate up && touch /tmp/done'
@@ -53,16 +53,16 @@ excludes "etcdctl lock jobs/nightly".
 	cmd.Flags().BoolVar(&try, "try", false, "give up at once if somebody holds the lock or waits for it")
 	cmd.Flags().StringVar(&h.holder, "holder", "", "what others are told about who holds it (default host:pid)")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		if wait < 0 {
-			return exitWith(exitUsage, "--wait %s: want a time above zero", wait)
+		if wait < 0 || wait == 0 && cmd.Flags().Changed("wait") {
+			return exitWith(exitUsage, "--wait %s: want a time above zero; --try does not wait", wait)
+		}
+		if len(h.holder) > maxHolder {
+			return exitWith(exitUsage, "--holder of %d bytes: want %d at most", len(h.holder), maxHolder)
 		}
 		if wait > 0 && try {
 			return exitWith(exitUsage, "--wait and --try exclude each other")
 		}
 		name, argv := given[0], given[1:]
-		if name == "" {
-			return exitWith(exitUsage, "the name is empty")
-		}
 		path, argv, err := c.resolve(argv)
 		if err != nil {
 			return err
@@ -79,7 +79,11 @@ excludes "etcdctl lock jobs/nightly".
 				return err
 			}
 			defer h.closeSession(ctx, session)
-			out, err := h.supervise(c, grant, path, argv, a.interrupts.takeOver())
+			signals, err := a.interrupts.takeOver()
+			if err != nil {
+				return err
+			}
+			out, err := h.supervise(c, grant, path, argv, signals)
 			if err != nil {
 				return err
 			}
@@ -87,19 +91,6 @@ excludes "etcdctl lock jobs/nightly".
 		})
 	}
 	return cmd
-}
-
-// nameAndCommand wants a name, then the command after a "--".
-func nameAndCommand(cmd *cobra.Command, given []string) error {
-	switch dash := cmd.ArgsLenAtDash(); {
-	case dash < 0:
-		return errors.New("want -- before the command")
-	case dash != 1:
-		return errors.New("want one name before --")
-	case len(given) < 2:
-		return errors.New("want a command after --")
-	}
-	return nil
 }
 
 // acquire waits for the lock. A wait that loses its session, in an outage of etcd that is longer than the term, gets in line
@@ -164,6 +155,9 @@ func (h *holdFlags) waitOver(ctx context.Context, name string, wait time.Duratio
 	}
 	return exitWith(exitTimeout, "%q was not free within %s: %s", name, wait, h.whoHolds(ctx, name))
 }
+
+// maxHolder bounds what is for people to read. The SDK takes more.
+const maxHolder = 1024
 
 var errWaitOver = errors.New("the time to wait is over")
 

@@ -56,11 +56,13 @@ func TestRun_ExitCodes(t *testing.T) {
 		{[]string{"run", "a", "--grace", "1m", "--", "true"}, exitUsage, "--grace"},
 		{[]string{"run", "a", "--wait", "1s", "--try", "--", "true"}, exitUsage, "wait"},
 		{[]string{"run", "a", "--shell", "--", "true", "x"}, exitUsage, "one argument"},
+		{[]string{"run", "taken", "--token-file", "/no/such/dir/token", "--", "true"}, exitUsage, "--token-file: open /no/such/dir/"},
+		{[]string{"lead", "taken", "me", "--token-file", filepath.Dir(plain), "--", "true"}, exitUsage, "--token-file: " + filepath.Dir(plain) + ": is a directory"},
 		{[]string{"run", "a", "--no-such-flag", "--", "true"}, exitUsage, "no-such-flag"},
 		{[]string{"no-such-command"}, exitUsage, "no-such-command"},
 		{[]string{"run", "a", "--endpoints", "127.0.0.1:1", "--dial-timeout", "1s", "--command-timeout", "2s", "--", "true"}, exitUnreachable, "127.0.0.1:1: connect: connection refused"},
 		{[]string{"run", "a", "--endpoints", "127.0.0.1:1", "--dial-timeout", "1s", "--wait", "2s", "--", "true"}, exitUnreachable, "127.0.0.1:1: connect: connection refused"},
-		{[]string{"run", "a", "--cacert", "/no/such/file", "--", "true"}, exitFailed, "/no/such/file"},
+		{[]string{"run", "a", "--cacert", "/no/such/file", "--", "true"}, exitUsage, "--cacert: open /no/such/file"},
 	} {
 		code, _, stderr := run(t, tt.args...)
 		if code != tt.code {
@@ -183,6 +185,36 @@ func TestRun_InterruptedWaitLeavesTheLine(t *testing.T) {
 	}
 	if n := keys(); n != 1 {
 		t.Errorf("%d keys are in line, want the holder's alone", n)
+	}
+}
+
+// TestRun_ASignalThatComesTwiceAtOnceStillLeavesTheLine does what GNU timeout does: it signals the process, then its group.
+func TestRun_ASignalThatComesTwiceAtOnceStillLeavesTheLine(t *testing.T) {
+	c := cluster(t)
+	lock(t, c, "a")
+	etcd := c.DirectClient(t)
+	keys := func() int64 {
+		resp, err := etcd.Get(t.Context(), "leasehold/a/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Count
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		p := command(t, "run", "a", "--ttl", "2m", "--", "true").start(t)
+		eventually(t, "it is in line", func() bool { return keys() == 2 })
+		// Many, because the kernel makes one of those that are not yet delivered.
+		for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
+			if err := p.Process.Signal(sig); err != nil {
+				break // it has ended
+			}
+		}
+		if code := p.code(); code != 128+int(sig) {
+			t.Errorf("%v: exit code %d (%s)", sig, code, &p.err)
+		}
+		if n := keys(); n != 1 {
+			t.Fatalf("%v: %d keys are in line, want the holder's alone", sig, n)
+		}
 	}
 }
 

@@ -141,3 +141,31 @@ func TestRun_AsksForThePassword(t *testing.T) {
 		t.Error("the password is on the screen")
 	}
 }
+
+// TestPrompts_EndWithTheFirstInterrupt is about questions that a person answers with ^C.
+func TestPrompts_EndWithTheFirstInterrupt(t *testing.T) {
+	c := cluster(t)
+	g := lock(t, c, "a")
+	for question, args := range map[string][]string{
+		"Take it away?":      {"release", "a", "--token", g.Token().String()},
+		"Password for root:": {"list", "--user", "root"},
+	} {
+		screen, tty := openConsole(t)
+		p := command(t, args...)
+		p.Stdin, p.Stdout, p.Stderr = tty, tty, tty
+		p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		p.start(t)
+		eventually(t, question, screen.shows(question))
+		screen.typed(t, "\x03")
+		if code := p.code(); code != 128+2 {
+			t.Errorf("%s exit code %d after ^C", question, code)
+		}
+		if echo, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS); err != nil || echo.Lflag&unix.ECHO == 0 {
+			t.Errorf("%s the terminal shows nothing any more (%v)", question, err)
+		}
+		tty.Close()
+	}
+	if !g.Valid() {
+		t.Error("the grant is gone")
+	}
+}

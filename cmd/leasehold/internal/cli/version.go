@@ -56,7 +56,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program, of etcd's client and of Go",
-		Args:  args(cobra.NoArgs),
+		Args:  args(noArgs),
 	}
 	format := outputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {

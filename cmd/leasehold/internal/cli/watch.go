@@ -20,8 +20,10 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch [PREFIX]",
 		Short: "Watch names, holders, waiters and hand-overs as they change",
 		Long: `Watch follows the names that begin with PREFIX, or all. In a terminal it keeps a screen of who holds what since when,
-who waits, and the last changes; otherwise, or with --plain, it prints one line for each change. It ends with ^C.`,
-		Args: args(cobra.MaximumNArgs(1)),
+who waits, and the last changes; otherwise, or with --plain, it prints one line for each change. It ends with ^C.
+
+` + exitHelp("", "", endedBySignal, exitUsage, exitDenied, exitUnreachable, exitFailed),
+		Args: args(onePrefixAtMost),
 	}
 	l := a.etcdFlags(cmd)
 	format := outputFlag(cmd)

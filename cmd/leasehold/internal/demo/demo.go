@@ -6,13 +6,10 @@
 package demo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -48,15 +45,24 @@ var workerNames = []string{"alpha", "beta", "gamma"}
 // ErrUnexpected says that something that must hold did not; what it was has been printed.
 var ErrUnexpected = errors.New("demo: not everything held that must hold")
 
-// Run plays the demo. It returns nil if everything held, ErrUnexpected if not, and otherwise what kept it from
-// finding out. When ctx ends it returns the context's cause. Whatever happens, no process of its own and no file but
+// Run plays the demo. It returns nil if everything held and the picture is written, ErrUnexpected if not everything held,
+// ErrPicture before anything else if the picture's file cannot be opened, and otherwise what kept it from finding out or, after
+// the verdict, from saving the picture. When ctx ends it returns the context's cause. Whatever happens, no process of its own and no file but
 // the picture is left when it returns.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("demo: not done within %v", limit))
 	defer cancel()
+	file, err := openPicture(o.SVG)
+	if err != nil {
+		return err
+	}
+	defer file.discard()
 	n := &narrator{out: o.Out, screen: o.Screen}
 	fmt.Fprintf(o.Out, "%s\n", n.paint("1", "Three etcd members, three processes, one lock"))
-	n.paragraph("", 0, fmt.Sprintf("All of it runs on this machine, with temporary files. The lock's TTL is %v. Starting etcd.", ttl))
+	n.paragraph("", 0, fmt.Sprintf("All of it runs on this machine, with temporary files. The lock's TTL is %v.", ttl))
+	n.paragraph("", 0, "A token is the revision of etcd's store at which its holder got in line. Each write raises the revision, that of whoever gets in line or lets go as well, so tokens leave numbers out: what counts is which one is larger.")
+	n.paragraph("", 0, "The register stands for what the lock protects: a value in this process. It remembers the largest token that it has seen and refuses every write with a smaller one.")
+	n.paragraph("", 0, "Starting etcd.")
 	fmt.Fprintln(o.Out)
 
 	etcd, err := startCluster(ctx)
@@ -74,6 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	watch.Go(func() { watchLeader(watching, etcd, leaders) })
 
 	err = s.play(ctx)
+	s.flush()
 	end := machineclock.Now()
 	stopWatching()
 	watch.Wait()
@@ -90,10 +97,13 @@ func Run(ctx context.Context, o Options) error {
 		s.lookBack()
 		s.expect(dismissed == nil, "the worker processes left by themselves%s", because(dismissed))
 	}
+	if err := s.conclude(o, file, end); err != nil {
+		return err
+	}
 	if closed != nil {
 		return fmt.Errorf("stop etcd: %w", closed)
 	}
-	return s.conclude(o, end)
+	return nil
 }
 
 // stage starts the workers.
@@ -115,17 +125,16 @@ func stage(ctx context.Context, n *narrator, etcd *leaseholdtest.Cluster, o Opti
 	return s, context.Cause(ctx)
 }
 
-// conclude draws the picture and gives the verdict.
-func (s *story) conclude(o Options, end machineclock.Instant) error {
+// conclude draws the picture and gives the verdict, whether the picture could be saved or not.
+func (s *story) conclude(o Options, file *pictureFile, end machineclock.Instant) error {
 	p := s.picture("Who believed what when",
 		fmt.Sprintf("Three processes and one lock with a TTL of %v, measured on one clock of this machine. A bar is the time during which a process's own check would have said yes.", s.ttl),
 		s.register.writes, end)
 	fmt.Fprintf(o.Out, "\n%s\n", p.Text(timeline.Style{Width: o.Screen.Width, Colour: o.Screen.Colour, ASCII: o.Screen.ASCII}))
-	path, err := save(o.SVG, p.SVG())
-	if err != nil {
-		return fmt.Errorf("save the picture: %w", err)
+	saved := file.save(p.SVG())
+	if saved == nil {
+		fmt.Fprintf(o.Out, "The picture as a file: %s\n", file.path)
 	}
-	fmt.Fprintf(o.Out, "The picture as a file: %s\n", path)
 	if len(s.failed) > 0 {
 		fmt.Fprintf(o.Out, "\n%s\n", s.paint("1;31", fmt.Sprintf("%d of the things that must hold did not:", len(s.failed))))
 		for _, f := range s.failed {
@@ -134,25 +143,7 @@ func (s *story) conclude(o Options, end machineclock.Instant) error {
 		return ErrUnexpected
 	}
 	fmt.Fprintf(o.Out, "%s\n", s.paint("1;32", "Everything held that must hold."))
-	return nil
-}
-
-// save writes the picture to path; if none is given, to leasehold-demo.svg here or, where that is not allowed, to a
-// new file among the temporary ones.
-func save(path string, svg []byte) (string, error) {
-	abs, err := filepath.Abs(cmp.Or(path, "leasehold-demo.svg"))
-	if err == nil {
-		err = os.WriteFile(abs, svg, 0o644)
-	}
-	if err == nil || path != "" {
-		return abs, err
-	}
-	f, tempErr := os.CreateTemp("", "leasehold-demo-*.svg")
-	if tempErr != nil {
-		return "", errors.Join(err, tempErr)
-	}
-	_, err = f.Write(svg)
-	return f.Name(), errors.Join(err, f.Close())
+	return saved
 }
 
 func because(err error) string {

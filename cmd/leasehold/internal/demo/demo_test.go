@@ -83,6 +83,8 @@ func TestRun_EverythingThatMustHoldHolds(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := []string{
+		"A token is the revision of etcd's store at which its holder got in line.",
+		"The register stands for what the lock protects:",
 		"stopped believing before",
 		"session survived",
 		"never two processes that believed at once",
@@ -99,6 +101,9 @@ func TestRun_EverythingThatMustHoldHolds(t *testing.T) {
 		if !strings.Contains(text, w) {
 			t.Errorf("%q is missing in\n%s", w, out)
 		}
+	}
+	if check, resumed := strings.Index(text, "checks token"), strings.Index(text, "is resumed (SIGCONT)"); canPause && check < resumed {
+		t.Errorf("the resumed holder's check is told before its resumption:\n%s", out)
 	}
 	if strings.Contains(text, "FAILED") {
 		t.Errorf("success in spite of a failure:\n%s", out)

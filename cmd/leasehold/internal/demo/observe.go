@@ -5,9 +5,17 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"example.com/leasehold/internal/machineclock"
+)
+
+// settling is for how long an event is kept back, so that one of before can still be told before it. overtaking is for how long
+// the report of an acquire waits for that of the release that allowed it, which the former holder sends when etcd has answered.
+const (
+	settling   = 100 * time.Millisecond
+	overtaking = 2 * time.Second
 )
 
 // until takes in what happens until cond holds. If that takes longer than the story's patience, the wait itself is an
@@ -15,14 +23,22 @@ import (
 func (s *story) until(ctx context.Context, what string, cond func() bool) error {
 	patience := time.NewTimer(s.patience)
 	defer patience.Stop()
+	tell := time.NewTicker(settling / 2)
+	defer tell.Stop()
 	for !cond() {
 		select {
 		case t := <-s.crew.reports:
-			if err := s.take(t); err != nil {
+			if err := s.receive(t, machineclock.Now()); err != nil {
 				return err
 			}
 		case l := <-s.leaders:
 			s.takeLeader(l)
+		case <-tell.C:
+			now := machineclock.Now()
+			if err := s.overdue(now); err != nil {
+				return err
+			}
+			s.flushUntil(now.Sub(s.start) - settling)
 		case <-patience.C:
 			s.expect(false, "within %v: %s", s.patience, what)
 			return errUnmet
@@ -31,6 +47,58 @@ func (s *story) until(ctx context.Context, what string, cond func() bool) error 
 		}
 	}
 	return nil
+}
+
+// kept is a report that is not taken yet.
+type kept struct {
+	tagged
+	since machineclock.Instant
+}
+
+// receive takes a report, or keeps it while it is early: reports of two processes can overtake each other, and an acquire that
+// comes before the release which allowed it would look like two holders. What its sender reports next waits behind it.
+func (s *story) receive(t tagged, now machineclock.Instant) error {
+	s.early = append(s.early, kept{t, now})
+	return s.takeEarly(func(k kept) bool { return s.tooEarly(k.tagged) })
+}
+
+// overdue takes what was kept for too long as it is. If there are two holders, that has to be told.
+func (s *story) overdue(now machineclock.Instant) error {
+	return s.takeEarly(func(k kept) bool { return now.Sub(k.since) < overtaking && s.tooEarly(k.tagged) })
+}
+
+// takeEarly takes the kept reports that need not wait, until all that are left have to.
+func (s *story) takeEarly(wait func(kept) bool) error {
+	for again := true; again; {
+		again = false
+		var left []kept
+		for _, k := range s.early {
+			behind := slices.ContainsFunc(left, func(l kept) bool { return l.worker == k.worker })
+			if behind || wait(k) {
+				left = append(left, k)
+				continue
+			}
+			again = true // another one may have waited for it
+			if err := s.take(k.tagged); err != nil {
+				return err
+			}
+		}
+		s.early = left
+	}
+	return nil
+}
+
+// tooEarly reports whether t is an acquire during another worker's belief, as far as that one's end is known.
+func (s *story) tooEarly(t tagged) bool {
+	if t.err != nil || t.Event != evAcquired {
+		return false
+	}
+	for w := range s.workers {
+		if b := s.current(w); w != t.worker && b != nil && b.to() >= t.At {
+			return true
+		}
+	}
+	return false
 }
 
 // nextHolder waits for the next grant.

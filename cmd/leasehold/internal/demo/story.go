@@ -26,6 +26,7 @@ type story struct {
 	crew     *crew
 	leaders  <-chan leadership
 
+	early   []kept // reports that are not taken yet
 	ready   int
 	checks  []tagged // every check that was reported
 	waiting []bool   // by worker
@@ -115,7 +116,7 @@ func (s *story) stopHolder(ctx context.Context, holder, other int) (int, error) 
 	stopped := machineclock.Now()
 	s.stops = append(s.stops, stretch{lane: holder, from: stopped})
 	s.note(stopped, lane{laneWorker, holder}, "%s is stopped with SIGSTOP while it holds", name)
-	s.say(name, "is stopped (SIGSTOP, process %d): it renews nothing, checks nothing, knows nothing", s.pids[holder])
+	s.sayAt(stopped, name, "is stopped (SIGSTOP, process %d): it renews nothing, checks nothing, knows nothing", s.pids[holder])
 
 	after, err := s.nextHolder(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *story) stopHolder(ctx context.Context, holder, other int) (int, error) 
 	if err := resume(s.crew.workers[holder].child); err != nil {
 		return 0, fmt.Errorf("resume %s: %w", name, err)
 	}
-	s.say(name, "is resumed (SIGCONT) and still has its grant in hand")
+	s.sayAt(resumed, name, "is resumed (SIGCONT) and still has its grant in hand")
 	return after.worker, s.afterwards(ctx, holder, seen, resumed)
 }
 
@@ -191,7 +192,7 @@ func (s *story) stopLeader(ctx context.Context, holder int) error {
 		return fmt.Errorf("demo: no etcd leader to stop")
 	}
 	stopped := machineclock.Now()
-	s.say("etcd", "%s, which leads, is stopped; %s holds token %v", s.members[old].name, s.workers[holder], token)
+	s.sayAt(stopped, "etcd", "%s, which leads, is stopped; %s holds token %v", s.members[old].name, s.workers[holder], token)
 	s.note(stopped, lane{laneEtcd, old}, "etcd's leader %s is stopped", s.members[old].name)
 	s.members[old].down = stopped
 	if err := s.cluster.Member(old).Kill(ctx); err != nil {

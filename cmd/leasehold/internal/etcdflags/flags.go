@@ -7,11 +7,14 @@
 package etcdflags
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,10 +38,23 @@ type Flags struct {
 	cert, key, caCert                     string
 	discoverySRV, discoveryName           string
 	insecureDiscovery, discovered         bool
+
+	variables map[string]string // by flag: the variable that its value is from
 }
 
 // ErrFlags says that flags or the environment contradict each other or cannot be used.
 var ErrFlags = errors.New("etcd flags")
+
+// refusal matches ErrFlags, and says only what is wrong with which flag.
+type refusal struct{ error }
+
+func (refusal) Is(target error) bool { return target == ErrFlags }
+func (r refusal) Unwrap() error      { return r.error }
+
+func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
+
+// source names where a flag's value is from: the flag itself, or the variable.
+func (f *Flags) source(flag string) string { return cmp.Or(f.variables[flag], "--"+flag) }
 
 // Register adds the flags to fs, with etcdctl's names and defaults.
 func (f *Flags) Register(fs *pflag.FlagSet) {
@@ -59,34 +75,79 @@ func (f *Flags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.insecureDiscovery, "insecure-discovery", true, "accept SRV records of plain-text endpoints")
 }
 
+// pace are the flags that say how long things may take. All others say which cluster is meant, and who asks.
+var pace = []string{"dial-timeout", "command-timeout", "keepalive-time", "keepalive-timeout"}
+
+// Which returns the names of those flags in fs that say which cluster is meant or who asks, and that were set.
+func Which(fs *pflag.FlagSet) []string {
+	var set []string
+	for _, name := range names() {
+		if !slices.Contains(pace, name) && fs.Changed(name) {
+			set = append(set, name)
+		}
+	}
+	return set
+}
+
 // FromEnvironment gives every flag of fs that was not set the value of its ETCDCTL_ variable, if there is one:
 // --dial-timeout is ETCDCTL_DIAL_TIMEOUT. Only flags that Register has added are looked at.
 func (f *Flags) FromEnvironment(fs *pflag.FlagSet) error {
-	var names pflag.FlagSet
-	new(Flags).Register(&names)
+	_, err := f.fill(fs, nil)
+	return err
+}
+
+// PaceFromEnvironment is FromEnvironment for a cluster that is known otherwise: variables that say which one is meant, or who
+// asks, are not used. It returns their names.
+func (f *Flags) PaceFromEnvironment(fs *pflag.FlagSet) (unused []string, err error) {
+	return f.fill(fs, pace)
+}
+
+// names returns those of all flags, in the order of Register.
+func names() []string {
+	var fs pflag.FlagSet
+	new(Flags).Register(&fs)
+	var all []string
+	fs.VisitAll(func(known *pflag.Flag) { all = append(all, known.Name) })
+	return all
+}
+
+// fill sets flags from the environment: only those, or all if only is nil.
+func (f *Flags) fill(fs *pflag.FlagSet, only []string) (unused []string, err error) {
 	var errs []error
-	names.VisitAll(func(known *pflag.Flag) {
-		flag := fs.Lookup(known.Name)
-		variable := "ETCDCTL_" + strings.ToUpper(strings.ReplaceAll(known.Name, "-", "_"))
+	for _, name := range names() {
+		flag := fs.Lookup(name)
+		variable := "ETCDCTL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		value, ok := os.LookupEnv(variable)
 		if flag == nil || flag.Changed || !ok || value == "" {
-			return
+			continue
 		}
-		if err := fs.Set(known.Name, value); err != nil {
-			errs = append(errs, fmt.Errorf("%w: %s: %w", ErrFlags, variable, err))
+		if only != nil && !slices.Contains(only, name) {
+			unused = append(unused, variable)
+			continue
 		}
-	})
-	return errors.Join(errs...)
+		if err := fs.Set(name, value); err != nil {
+			errs = append(errs, refuse("%s: %w", variable, err))
+			continue
+		}
+		if f.variables == nil {
+			f.variables = make(map[string]string)
+		}
+		f.variables[name] = variable
+	}
+	return unused, errors.Join(errs...)
 }
 
 // Config returns the client's configuration. ask is called with a prompt if a password is needed that is nowhere; nil:
 // nobody can be asked. Errors match ErrFlags, or are those of files and of DNS.
 func (f *Flags) Config(ask func(prompt string) (string, error)) (clientv3.Config, error) {
+	if err := f.checkTimes(); err != nil {
+		return clientv3.Config{}, err
+	}
 	if err := f.discover(); err != nil {
 		return clientv3.Config{}, err
 	}
-	if len(f.Endpoints) == 0 {
-		return clientv3.Config{}, fmt.Errorf("%w: --endpoints is empty", ErrFlags)
+	if err := f.checkEndpoints(); err != nil {
+		return clientv3.Config{}, err
 	}
 	cfg := clientv3.Config{
 		Endpoints: f.Endpoints, DialTimeout: f.DialTimeout,
@@ -121,7 +182,7 @@ func (f *Flags) discover() error {
 	}
 	found, err := srv.GetClient("etcd-client", f.discoverySRV, f.discoveryName)
 	if err != nil {
-		return fmt.Errorf("--discovery-srv %s: %w", f.discoverySRV, err)
+		return fmt.Errorf("%s %s: %w", f.source("discovery-srv"), f.discoverySRV, err)
 	}
 	f.discovered = true
 	f.Endpoints = nil
@@ -131,14 +192,14 @@ func (f *Flags) discover() error {
 		}
 	}
 	if len(f.Endpoints) == 0 {
-		return fmt.Errorf("%w: --discovery-srv %s: no endpoint that --insecure-discovery=false accepts", ErrFlags, f.discoverySRV)
+		return refuse("%s %s: no endpoint that --insecure-discovery=false accepts", f.source("discovery-srv"), f.discoverySRV)
 	}
 	return nil
 }
 
 func (f *Flags) tls() (*tls.Config, error) {
 	if (f.cert == "") != (f.key == "") {
-		return nil, fmt.Errorf("%w: --cert and --key belong together", ErrFlags)
+		return nil, refuse("--cert and --key belong together")
 	}
 	secure := f.cert != "" || f.caCert != "" || !f.insecureTransport
 	for _, endpoint := range f.Endpoints {
@@ -146,6 +207,9 @@ func (f *Flags) tls() (*tls.Config, error) {
 	}
 	if !secure {
 		return nil, nil // no TLS is a configuration
+	}
+	if err := f.checkFiles(); err != nil {
+		return nil, err
 	}
 	info := transport.TLSInfo{
 		CertFile: f.cert, KeyFile: f.key, TrustedCAFile: f.caCert,
@@ -156,9 +220,27 @@ func (f *Flags) tls() (*tls.Config, error) {
 	}
 	cfg, err := info.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("TLS: %w", err)
+		return nil, refuse("%s and %s: %w", f.source("cert"), f.source("key"), err)
 	}
 	return cfg, nil
+}
+
+// checkFiles names the flag whose file cannot be used.
+func (f *Flags) checkFiles() error {
+	for _, file := range []struct{ flag, path string }{{"cacert", f.caCert}, {"cert", f.cert}, {"key", f.key}} {
+		if file.path == "" {
+			continue
+		}
+		text, err := os.ReadFile(file.path)
+		if err != nil {
+			return refuse("%s: %w", f.source(file.flag), err)
+		}
+		// etcd's client takes a bundle without any for one that trusts nobody.
+		if file.flag == "cacert" && !x509.NewCertPool().AppendCertsFromPEM(text) {
+			return refuse("%s: %s: no certificate in PEM in it", f.source(file.flag), file.path)
+		}
+	}
+	return nil
 }
 
 // credentials splits --user, or takes the password from --password or from whoever can be asked, once.
@@ -166,20 +248,20 @@ func (f *Flags) credentials(ask func(prompt string) (string, error)) (name, pass
 	name, password, found := strings.Cut(f.User, ":")
 	switch {
 	case name == "" && (found || f.password != ""):
-		return "", "", fmt.Errorf("%w: a password without a user", ErrFlags)
+		return "", "", refuse("a password without a user: want %s name or name:password", f.source("user"))
 	case name == "":
 		return "", "", nil
 	case f.password != "" && found:
-		return "", "", fmt.Errorf("%w: --user carries a password, and --password is given", ErrFlags)
+		return "", "", refuse("%s carries a password, and %s is given", f.source("user"), f.source("password"))
 	case f.password != "":
 		return name, f.password, nil
 	case found:
 		return name, password, nil
 	case ask == nil:
-		return "", "", fmt.Errorf("%w: no password for user %s, and nobody to ask", ErrFlags, name)
+		return "", "", refuse("no password for user %s, and nobody to ask", name)
 	}
 	if password, err = ask("Password for " + name + ": "); err != nil {
-		return "", "", fmt.Errorf("%w: read the password: %w", ErrFlags, err)
+		return "", "", refuse("read the password: %w", err)
 	}
 	f.password = password // the next client need not ask again
 	return name, password, nil

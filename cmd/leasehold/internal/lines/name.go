@@ -3,9 +3,12 @@
 package lines
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // escape is the SDK's: "%", "/" and control bytes become %XX.
@@ -38,6 +41,23 @@ func unescape(s string) string {
 		b.WriteByte(s[i])
 	}
 	return b.String()
+}
+
+// maxName is the SDK's.
+const maxName = 1024
+
+// CheckName refuses the names that the SDK refuses, for commands that want to know before anything is started. Names that others
+// have given can be read all the same.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the name is empty")
+	case len(name) > maxName:
+		return fmt.Errorf("the name has %d bytes: want %d at most", len(name), maxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("the name %q is not UTF-8", name)
+	}
+	return nil
 }
 
 // Dir is what all keys of a name begin with.

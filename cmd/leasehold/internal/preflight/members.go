@@ -36,8 +36,8 @@ func (c *checker) members(ctx context.Context) {
 		if m.Leads {
 			role, leaders = "leads", leaders+1
 		}
-		c.add(OK, m.Endpoint, fmt.Sprintf("etcd %s, member %s, %s; round trip %s, at worst %s of %d", m.Version, m.ID, role,
-			m.Median.Round(10*time.Microsecond), m.Worst.Round(10*time.Microsecond), trips))
+		c.add(OK, m.Endpoint, fmt.Sprintf("etcd %s, member %s, %s; round trip %s (the median of %d tries; the slowest took %s)", m.Version, m.ID, role,
+			m.Median.Round(10*time.Microsecond), trips, m.Worst.Round(10*time.Microsecond)))
 		if why := flaw(m.Version); why != "" {
 			c.add(Warning, m.Endpoint, why)
 		}

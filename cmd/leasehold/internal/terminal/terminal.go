@@ -4,6 +4,9 @@
 package terminal
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -87,8 +90,45 @@ func utf8Locale() bool {
 // Is reports whether f is a terminal.
 func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// ReadPassword reads a line from a terminal that does not show it.
-func ReadPassword(f *os.File) (string, error) {
-	b, err := term.ReadPassword(int(f.Fd()))
-	return string(b), err
+// ReadPassword reads a line from a terminal that does not show it. When ctx ends it returns the context's cause, with the
+// terminal as it was.
+func ReadPassword(ctx context.Context, f *os.File) (string, error) {
+	fd := int(f.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	text, err := read(ctx, func() (string, error) {
+		b, err := term.ReadPassword(fd)
+		return string(b), err
+	})
+	if ctx.Err() != nil {
+		err = errors.Join(err, term.Restore(fd, before))
+	}
+	return text, err
+}
+
+// ReadLine reads a line from a terminal. When ctx ends it returns the context's cause.
+func ReadLine(ctx context.Context, f *os.File) (string, error) {
+	return read(ctx, func() (string, error) { return bufio.NewReader(f).ReadString('\n') })
+}
+
+// read waits for what a person types. Its goroutine may stay until the end of the process: a read from a terminal cannot be
+// called off. So nothing must be read from that terminal after ctx has ended.
+func read(ctx context.Context, from func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	typed := make(chan answer, 1)
+	go func() {
+		text, err := from()
+		typed <- answer{text, err}
+	}()
+	select {
+	case a := <-typed:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }
