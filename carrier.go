@@ -111,11 +111,14 @@ func (c *carrier) received(_ *keepaliveLink, answer *pb.LeaseKeepAliveResponse) 
 		return // an answer to nothing that was asked here says nothing
 	}
 	k.trip = smoothed(k.trip, k.engine.clk.Now().Sub(sent))
+	term := answer.GetHeader().GetRaftTerm()
+	k.riseLocked(term)
 	s := k.sessions[id]
-	if s == nil {
+	if s == nil || term < s.renewal.term {
 		k.mu.Unlock()
-		return
+		return // of a former leader, or through one (R2)
 	}
+	s.renewal.term = term
 	var lost error
 	if answer.GetTTL() <= 0 {
 		lost = ErrRevoked // believed at once (R10)

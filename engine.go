@@ -210,6 +210,7 @@ func (e *engine) leave() bool {
 func (e *engine) rolledBack() {
 	e.journal.warn("leasehold: the etcd cluster was replaced or went back in time: all sessions of this client are lost")
 	e.keeper.failAll(ErrRolledBack)
+	e.keeper.term.Store(0)
 }
 
 // read makes a linearizable read of ops for a session (may be nil), in one transaction with others under way, and

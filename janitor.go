@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"example.com/leasehold/internal/clock"
 )
@@ -246,7 +248,7 @@ func (e *engine) revoke(ctx context.Context, lease clientv3.LeaseID, within time
 	}
 }
 
-var errUnreachable = errors.New("leasehold: none of the etcd client's endpoints can be reached")
+var errUnreachable = status.Error(codes.Unavailable, "leasehold: none of the etcd client's endpoints can be reached")
 
 func (e *engine) revokeOnce(ctx context.Context, lease clientv3.LeaseID, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)

@@ -7,6 +7,7 @@ import (
 	"container/heap"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -40,6 +41,8 @@ type keeper struct {
 	wake   bell // the agenda has changed
 
 	pilot *pilot
+
+	term atomic.Uint64 // the highest raft term of an answer, since the cluster is what it is
 
 	mu       sync.Mutex
 	sessions map[clientv3.LeaseID]*Session
@@ -84,6 +87,7 @@ type renewal struct {
 	suspect bool     // it was the head of a stalled stream: asks over the side stream until answered
 	overdue bool     // asks again
 	sent    clock.Instant
+	term    uint64 // the raft term below which an answer counts for nothing (R2)
 }
 
 func newKeeper(e *engine) *keeper {
@@ -101,13 +105,13 @@ func newKeeper(e *engine) *keeper {
 	return k
 }
 
-// add takes over a session whose lease was granted by a request sent at sent.
-func (k *keeper) add(s *Session, sent clock.Instant) {
+// add takes over a session whose lease was granted by a request sent at sent, and in that raft term.
+func (k *keeper) add(s *Session, sent clock.Instant, term uint64) {
 	k.mu.Lock()
 	k.sessions[s.id] = s
 	k.shortest = min(s.granted, cmp.Or(k.shortest, s.granted))
 	k.longest = max(s.granted, k.longest)
-	s.renewal = renewal{place: -1, sent: sent, next: sent.Add(s.allow.renewAfter(s.granted, rand.Float64()))}
+	s.renewal = renewal{place: -1, sent: sent, next: sent.Add(s.allow.renewAfter(s.granted, rand.Float64())), term: term}
 	k.grown = true
 	k.scheduleLocked(s)
 	k.mu.Unlock()
@@ -141,6 +145,30 @@ func (k *keeper) anySession() *Session {
 		return s
 	}
 	return nil
+}
+
+// rise takes note of the raft term of an answer that needed a leader. A leader that was cut off from the others goes on to renew leases until
+// it notices, for up to an election timeout after they have elected another. What the new one has renewed meanwhile counts from that
+// renewal on, and what the former one promises after it is worth nothing. So answers of earlier terms do not count any more.
+//
+// Sessions that begin later start with the term of their own grant: a cluster that was restored may count its terms anew.
+func (k *keeper) rise(term uint64) {
+	if term <= k.term.Load() {
+		return // nearly always
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.riseLocked(term)
+}
+
+func (k *keeper) riseLocked(term uint64) {
+	if term <= k.term.Load() {
+		return
+	}
+	k.term.Store(term)
+	for _, s := range k.sessions {
+		s.renewal.term = max(s.renewal.term, term)
+	}
 }
 
 // remove forgets a session. Called when it has ended.

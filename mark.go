@@ -132,6 +132,9 @@ func (e *engine) linearizable(h *pb.ResponseHeader, sent stamp) error {
 	if revealed {
 		e.rolledBack()
 	}
+	if err == nil {
+		e.keeper.rise(h.GetRaftTerm())
+	}
 	return err
 }
 

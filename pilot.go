@@ -123,8 +123,8 @@ func (p *pilot) find(ctx context.Context, first string) (leader uint64, at strin
 		if err != nil {
 			continue
 		}
-		if self := status.Header.GetMemberId(); self == status.Leader {
-			return self, endpoint
+		if self := status.Header.GetMemberId(); self == status.Leader && status.RaftTerm >= p.keeper.term.Load() {
+			return self, endpoint // and not a former one that does not know yet
 		}
 	}
 	return 0, ""

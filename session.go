@@ -117,7 +117,7 @@ func (e *engine) open(ctx context.Context, cfg Config) (*Session, error) {
 		s.expiry.Store(int64(expiry))
 		// The session outlives the caller's context, so that its own starts from none.
 		s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(e.ctx))
-		e.keeper.add(s, sent)
+		e.keeper.add(s, sent, granted.GetHeader().GetRaftTerm())
 		if e.ctx.Err() != nil {
 			e.enter()               // announce gives back the use that the caller gives back, too
 			s.lose(errClientClosed) // closed while the session opened: failAll may have missed it

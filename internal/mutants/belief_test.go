@@ -15,6 +15,14 @@ func one(file, find, put string) []edit { return []edit{{file, find, put}} }
 // beliefs break what a session believes: the term, the expiry, the end (R1 to R6), and the arithmetic below them.
 var beliefs = []mutant{
 	{
+		"R2", "an answer of an earlier raft term extends", one("carrier.go", "s == nil || term < s.renewal.term {", "s == nil {"),
+		"Carrier_AnAnswerOfAnEarlierRaftTermCountsForNothing|Carrier_TransactionsTellTheRaftTermToo",
+	},
+	{
+		"R2", "a raft term counts for the lease alone whose answer told it", one("keepalive.go", "		s.renewal.term = max(s.renewal.term, term)\n", "		_ = s\n"),
+		"Carrier_AnAnswerOfAnEarlierRaftTermCountsForNothing",
+	},
+	{
 		"term", "the holder takes one half of the drift only", one("term.go", "* (1 - a.drift) / (1 + a.drift))", "* (1 - a.drift))"),
 		"Expiry_LiesBeforeTheGrantorsWithinTheDriftBound|Expiry_OfKnownTerms",
 	},

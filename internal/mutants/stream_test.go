@@ -108,6 +108,10 @@ var streams = []mutant{
 		"Config_WhatIsAcceptedCanBeRenewed",
 	},
 	{
+		"R12", "the stream follows a former leader", one("pilot.go", " && status.RaftTerm >= p.keeper.term.Load() {", " {"),
+		"Pilot_AFormerLeaderIsNotFollowed",
+	},
+	{
 		"R12", "a scout becomes the main stream before it is answered", one("pilot.go", "	p.scout = c\n", "	p.scout = c\n	k.mains = append(k.mains[:0], c)\n"),
 		"Pilot_AScoutThatIsNotAnsweredCostsNothing",
 	},
