@@ -86,6 +86,9 @@ func (c *committer) supervise() {
 		default:
 			f.fresh = false
 			c.fresh--
+			if slices.ContainsFunc(f.writes, func(w *write) bool { return w.tries > 1 }) {
+				c.engine.hastenSilent()
+			}
 			c.requeueLocked(f.writes)
 		}
 	}

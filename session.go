@@ -203,6 +203,9 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 		case <-timer.C: // perhaps a silent member: another one is asked beside it, and nobody waits for this one's turn to end
 			turn()
 			turn = func() {}
+			if try > 0 {
+				e.hastenSilent()
+			}
 		case <-ctx.Done():
 			timer.Stop()
 			return fail(ending(ctx))
