@@ -32,6 +32,7 @@ import (
 //	janitor.run   one; looks again for keys of unsettled attempts
 //	link          two for each open stream (send, receive); at most a handful of streams
 //	flight        one for each transaction under way, bounded by the committer, and a few that wait for the next
+//	visit         at most two; try writes again that have failed alone (see sickroom)
 //	revoker       at most revokers; revoke the leases of lost sessions
 //
 //	journal.run   one; writes the log, and is not waited for
