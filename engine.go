@@ -269,11 +269,14 @@ func unreachable(client *clientv3.Client) bool {
 
 // pause waits for d, jittered by up to a half, or until ctx ends, and tells why it did.
 func pause(ctx context.Context, d time.Duration) error {
-	if clock.Wait(ctx, d/2+rand.N(d/2+1)) != nil {
+	if clock.Wait(ctx, jittered(d)) != nil {
 		return ending(ctx)
 	}
 	return nil
 }
+
+// jittered is d, shortened by up to a half.
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // ending is why ctx has ended: an error that matches ctx.Err() and the cause, so that a caller can ask for whichever it knows of.
 func ending(ctx context.Context) error {
