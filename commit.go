@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ import (
 //	queued    -> in flight             a flight takes it along
 //	in flight -> queued                the flight is overdue or failed without saying whether it was applied
 //	in flight -> answered              the first definite answer counts, of whichever flight
+//	in flight -> sick                  it failed alone, in a way that says nothing of the others
+//	sick      -> queued                its turn to be tried again has come
 //	any       -> answered              nobody wants it any more: if it was never sent, it leaves no trace
 //
 // A write that was sent again is in several flights at once. That is harmless because every write is idempotent: it
@@ -57,6 +60,7 @@ type committer struct {
 	// paused: nothing is sent for a while after a failure, and the longer the more failures there were in a row.
 	failures int
 	paused   bool
+	sick     sickroom
 	// watchdog fires at watchAt, when the first of the flights may be overdue; zero: there is none that it is set for.
 	watchdog *time.Timer
 	watchAt  time.Time
@@ -154,13 +158,13 @@ func (c *committer) close() {
 		c.watchdog.Stop()
 	}
 	var orphans []*write
-	for _, w := range c.queue {
+	for _, w := range slices.Concat(c.queue, c.sick.writes) {
 		if !w.answered {
 			w.answered = true
 			orphans = append(orphans, w)
 		}
 	}
-	c.queue = nil
+	c.queue, c.sick.writes = nil, nil
 	for _, f := range c.aloft {
 		f.cancel()
 	}
@@ -275,6 +279,9 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 		} else {
 			w.won = w.won || c.share(f, i, resp).Succeeded
 			w.put = w.put || w.tries > 1 || w.won
+			if w.sick {
+				c.dischargeLocked()
+			}
 		}
 		switch {
 		case w.answered:
@@ -284,7 +291,7 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 		case verdict == outcomeRefused && len(f.writes) == 1, errors.Is(err, ErrRolledBack), errors.Is(err, ErrClosed):
 			w.answered = true
 			answers = append(answers, answer{w, nil})
-		case verdict == outcomeRefused, crammed(err):
+		case verdict == outcomeRefused, spoiled(err):
 			w.most = max(1, len(f.writes)/2) // one of them spoiled it, or there were too many: halves show which
 		}
 	}
@@ -293,13 +300,14 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 			c.limit = max(1, min(c.limit, len(f.writes)/2)) // a server configured lower
 		}
 	}
-	if verdict == outcomeUnknown {
-		c.backOffLocked(err)
-	} else {
+	sick := len(f.writes) == 1 && spoiled(err)
+	if verdict != outcomeUnknown {
 		c.failures = 0
+	} else if !sick || !f.writes[0].sick { // that it fails again says nothing new
+		c.backOffLocked(err)
 	}
-	if len(f.writes) == 1 && crammed(err) {
-		c.requeueBehindLocked(f.writes[0])
+	if sick {
+		c.admitLocked(f.writes[0])
 	} else {
 		c.requeueLocked(f.writes)
 	}
@@ -309,7 +317,7 @@ func (c *committer) land(f *flight, resp *clientv3.TxnResponse, err error) {
 		}
 	}
 	if c.closed {
-		c.queue = nil
+		c.queue, c.sick.writes = nil, nil
 		for _, w := range f.writes {
 			if !w.answered {
 				w.answered = true

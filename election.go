@@ -256,16 +256,16 @@ var errTaken = fmt.Errorf("%w: the key was deleted or overwritten", ErrRevoked)
 // Resign gives the leadership up: belief ends first, then the candidate's key is deleted. It is [Grant.Release], except that
 // its error after the leadership had ended matches [ErrNotLeader] too, any number of times.
 func (l *Leadership) Resign(ctx context.Context) error {
-	err := l.release(ctx)
+	lost, err := l.release(ctx)
 	if err == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case errors.Is(err, ErrReleased):
+	case lost && errors.Is(err, ErrReleased):
 		err = notLeader(errors.Join(err, l.resigned))
-	case isAny(err, ErrExpired, ErrRevoked, ErrRolledBack, ErrClosed):
+	case lost:
 		l.resigned = err // lost before, although perhaps nobody had noticed: the key was not there to be deleted
 		err = notLeader(err)
 	}

@@ -180,3 +180,33 @@ func TestConfig_WhatIsAcceptedCanBeRenewed(t *testing.T) {
 		}
 	})
 }
+
+// Run waits for the call of OnNewLeader that is under way when its context ends, and for no further one.
+func TestElector_RunBeginsNoCallOfOnNewLeaderAfterItsEnd(t *testing.T) {
+	bubble(t, etcdfake.Options{}, func(r *rig) {
+		ctx, cancel := context.WithCancel(r.Context())
+		calls, under := 0, make(chan struct{})
+		e, err := NewElector(r.pool(Config{}), ElectorConfig{
+			Name: "e", Value: "first",
+			OnStartedLeading: func(ctx context.Context, l *Leadership) {
+				<-under
+				r.must(l.Proclaim(ctx, "second"))
+				time.Sleep(time.Second / 2) // it has been heard
+				cancel()
+				<-ctx.Done()
+			},
+			OnNewLeader: func(Leader) {
+				if calls++; calls == 1 {
+					close(under)
+				}
+				time.Sleep(time.Second)
+			},
+		})
+		r.must(err)
+		start := time.Now()
+		r.must(e.Run(ctx))
+		if d := time.Since(start); calls != 1 || d != time.Second {
+			r.Errorf("%d calls, and Run ended after %v", calls, d)
+		}
+	})
+}

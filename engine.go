@@ -32,6 +32,7 @@ import (
 //	janitor.run   one; looks again for keys of unsettled attempts
 //	link          two for each open stream (send, receive); at most a handful of streams
 //	flight        one for each transaction under way, bounded by the committer, and a few that wait for the next
+//	visit         at most two; try writes again that have failed alone (see sickroom)
 //	revoker       at most revokers; revoke the leases of lost sessions
 //
 //	journal.run   one; writes the log, and is not waited for
@@ -63,7 +64,7 @@ type engine struct {
 	journal *journal // with the log of the session that started the engine
 
 	openings chan struct{} // holds one for each session that is being opened, up to openingsAtOnce
-	hastened atomic.Int64  // when hasten has last done something
+	hastened atomic.Int64  // when grpc was last told to connect again, as an Instant
 
 	// users counts sessions, openings and what cleans up after them; guarded by engines.mu. At zero the engine ends.
 	users int
@@ -142,6 +143,7 @@ func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
 	}
 	// The client's context carries no values or deadline of a caller: NewSession's context bounds the opening only.
 	e.ctx, e.cancel = context.WithCancel(client.Ctx())
+	e.hastened.Store(longAgo)
 	e.journal = newJournal(log)
 	e.keeper = newKeeper(e)
 	e.watcher = newWatcher(e)
@@ -235,11 +237,23 @@ func (b bell) ring() {
 // hasten has grpc connect again at once if no endpoint can be reached: somebody waits, and after an outage grpc would do nothing for
 // seconds, up to two minutes. It does so now and then only, for the reason that hasten below gives.
 func (e *engine) hasten() {
-	const again = 50 * time.Millisecond
-	last, now := e.hastened.Load(), time.Now().UnixNano()
-	if now-last >= int64(again) && unreachable(e.client) && e.hastened.CompareAndSwap(last, now) {
-		hasten(e.client)
+	if unreachable(e.client) && e.mayHasten(50*time.Millisecond) {
+		e.client.ActiveConnection().ResetConnectBackoff()
 	}
+}
+
+// hastenSilent does the same when a call and its repetition were not answered: for all that grpc knows, a member that has died without
+// a word is connected still, and all calls go to it while grpc waits before it tries one that may be back.
+func (e *engine) hastenSilent() {
+	if e.mayHasten(time.Second) {
+		e.client.ActiveConnection().ResetConnectBackoff()
+	}
+}
+
+// mayHasten is true once in a while. The wall clock does not count: it can be set back.
+func (e *engine) mayHasten(again time.Duration) bool {
+	last, now := e.hastened.Load(), e.clk.Now()
+	return now.Sub(clock.Instant(last)) >= again && e.hastened.CompareAndSwap(last, int64(now))
 }
 
 // hasten must not be called often, nor when there is no need: grpc (v1.85) walks over its connections without their lock, and if
@@ -256,11 +270,14 @@ func unreachable(client *clientv3.Client) bool {
 
 // pause waits for d, jittered by up to a half, or until ctx ends, and tells why it did.
 func pause(ctx context.Context, d time.Duration) error {
-	if clock.Wait(ctx, d/2+rand.N(d/2+1)) != nil {
+	if clock.Wait(ctx, jittered(d)) != nil {
 		return ending(ctx)
 	}
 	return nil
 }
+
+// jittered is d, shortened by up to a half.
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // ending is why ctx has ended: an error that matches ctx.Err() and the cause, so that a caller can ask for whichever it knows of.
 func ending(ctx context.Context) error {

@@ -86,6 +86,9 @@ func (c *committer) supervise() {
 		default:
 			f.fresh = false
 			c.fresh--
+			if slices.ContainsFunc(f.writes, func(w *write) bool { return w.tries > 1 }) {
+				c.engine.hastenSilent()
+			}
 			c.requeueLocked(f.writes)
 		}
 	}
@@ -177,10 +180,18 @@ func judge(err error) outcome {
 	return outcomeUnknown
 }
 
-// crammed reports whether an error can come from the size of a request or of its answer, although its outcome is unknown: etcd's client
-// can be set to limits of its own (MaxCallSendMsgSize, MaxCallRecvMsgSize), which nothing tells us but the failure.
-func crammed(err error) bool {
-	return codeOf(err) == codes.ResourceExhausted && judge(err) == outcomeUnknown
+// spoiled reports whether an error can come from one of the writes of a transaction, or from their number, although its outcome is
+// unknown. etcd's client can be set to limits of its own (MaxCallSendMsgSize, MaxCallRecvMsgSize), which nothing tells us but the failure,
+// and it can have interceptors, which may have an opinion about a key.
+func spoiled(err error) bool {
+	if judge(err) != outcomeUnknown {
+		return false
+	}
+	switch codeOf(err) {
+	case codes.ResourceExhausted, codes.Unknown, codes.Internal, codes.Aborted, codes.DataLoss:
+		return true
+	}
+	return false // of all: the connection, the member, the login
 }
 
 func isAny(err error, targets ...error) bool {

@@ -143,33 +143,35 @@ func (g *Grant) Cmp() clientv3.Cmp {
 // nothing cannot tell an earlier one of ours from somebody else's deletion in the same moment, and Release returns nil. A proxy on
 // the way that repeats requests by itself, which etcd's client does not, can make it return ErrRevoked for a grant that was held.
 func (g *Grant) Release(ctx context.Context) error {
-	if err := g.release(ctx); err != nil {
+	if _, err := g.release(ctx); err != nil {
 		return fmt.Errorf("leasehold: release %q: %w", g.place.name, err)
 	}
 	return nil
 }
 
-func (g *Grant) release(ctx context.Context) error {
+// release reports whether the error is why the grant had ended before. An error of ctx is not, whatever it matches: its cause can be the
+// end of another grant.
+func (g *Grant) release(ctx context.Context) (lost bool, err error) {
 	g.mu.Lock()
 	again := g.released
 	g.released = true
 	g.mu.Unlock()
 	if again {
-		return ErrReleased
+		return true, ErrReleased
 	}
 	p := g.place
 	if !g.end(ErrReleased) || !errors.Is(*g.ended.Load(), ErrReleased) {
 		p.leave()
-		return *g.ended.Load()
+		return true, *g.ended.Load()
 	}
 	return p.deleteNow(ctx)
 }
 
 // deleteNow deletes the key of a grant that was held until now and waits for the answer.
-func (p *place) deleteNow(ctx context.Context) error {
+func (p *place) deleteNow(ctx context.Context) (lost bool, err error) {
 	behind, first := p.depart()
 	if !first {
-		return ErrReleased
+		return true, ErrReleased
 	}
 	e := p.session.engine
 	settled := p.settled()
@@ -197,24 +199,24 @@ func (p *place) deleteNow(ctx context.Context) error {
 	select {
 	case a := <-answers:
 		if a.err == nil && !a.held {
-			if lost := p.session.Err(); lost != nil {
-				return lost // the key went with its lease, whose end is the reason
+			if reason := p.session.Err(); reason != nil {
+				return true, reason // the key went with its lease, whose end is the reason
 			}
-			return fmt.Errorf("%w before the release", ErrRevoked)
+			return true, fmt.Errorf("%w before the release", ErrRevoked)
 		}
-		return a.err
+		return isAny(a.err, ErrRolledBack, ErrClosed), a.err
 	case <-p.session.Done():
 		// The lease goes, and the key with it; that it is gone already is not known.
 		select {
 		case a := <-answers:
 			if a.err == nil && a.held {
-				return nil
+				return false, nil
 			}
 		default:
 		}
-		return p.session.Err()
+		return true, p.session.Err()
 	case <-ctx.Done():
-		return ending(ctx)
+		return false, ending(ctx)
 	}
 }
 

@@ -244,7 +244,9 @@ func (e *engine) revoke(ctx context.Context, lease clientv3.LeaseID, within time
 		if pause(ctx, min(20*time.Millisecond<<min(try, 6), time.Second)) != nil {
 			return err
 		}
-		e.hasten()
+		if e.hasten(); try > 0 && errors.Is(err, context.DeadlineExceeded) {
+			e.hastenSilent()
+		}
 	}
 }
 

@@ -115,6 +115,21 @@ func (s *slots) at(dir string, slot uint64) *place {
 	return line[slot]
 }
 
+// keys are those of all places.
+func (s *slots) keys() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := make(map[string]bool)
+	for _, line := range s.lines {
+		for _, p := range line {
+			if p != nil {
+				keys[p.key] = true
+			}
+		}
+	}
+	return keys
+}
+
 func (p *place) put() clientv3.Op {
 	return clientv3.OpPut(p.key, p.value, clientv3.WithLease(p.session.id))
 }

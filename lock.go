@@ -92,7 +92,7 @@ func do(ctx context.Context, name string, fn func(ctx context.Context, g *Grant)
 			_ = pause(rctx, releaseGrace)
 			cancel()
 		})()
-		if rerr := g.release(rctx); rerr != nil && rctx.Err() == nil && !errors.Is(rerr, ErrReleased) {
+		if _, rerr := g.release(rctx); rerr != nil && rctx.Err() == nil && !errors.Is(rerr, ErrReleased) {
 			lost := fmt.Errorf("leasehold: do %s: the grant was lost while the function ran: %w", quoteBounded(name), rerr)
 			if err != nil {
 				lost = fmt.Errorf("%w; %w", err, lost)

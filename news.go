@@ -81,7 +81,7 @@ func (n *news) tell(ctx context.Context, fn func(Leader)) {
 	var told Leader
 	for {
 		l, changed := n.next()
-		if l.Token != told.Token || l.Value != told.Value {
+		if ctx.Err() == nil && (l.Token != told.Token || l.Value != told.Value) { // Run waits for no further call
 			told = l
 			fn(l)
 			continue

@@ -188,3 +188,51 @@ func TestOutage_APoolGoesOnAfterIt(t *testing.T) {
 		}
 	})
 }
+
+// A member that has died without a word is connected still, for all that grpc knows. When the others come back after a while, they are
+// not left waiting for the end of grpc's backoff, up to two minutes.
+func TestOutage_ADeadMemberDoesNotHideThatOthersAreBack(t *testing.T) {
+	for _, down := range []time.Duration{time.Minute, 90 * time.Second, 2 * time.Minute} { // the backoff is jittered
+		t.Run(down.String(), func(t *testing.T) { deadMember(t, down) })
+	}
+}
+
+func deadMember(t *testing.T, down time.Duration) {
+	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
+		s, closing := r.open(Config{TTL: 5 * time.Minute}), r.open(Config{TTL: 5 * time.Minute})
+		held := r.lock(s, "held")
+		time.Sleep(10 * time.Second)
+		r.quiet()
+		r.cluster.Member(0).Blackhole()
+		r.cluster.Member(1).Stop()
+		r.cluster.Member(2).Stop()
+		time.Sleep(time.Second)
+		type result struct {
+			what string
+			err  error
+			at   time.Time
+		}
+		got := make(chan result)
+		for what, f := range map[string]func() error{
+			"lock":    func() error { return second(s.Lock(r.Context(), "free")) },
+			"release": func() error { return held.Release(r.Context()) },
+			"close":   func() error { return closing.Close(r.Context()) },
+			"open":    func() error { return second(NewSession(r.Context(), r.client, Config{})) },
+		} {
+			go func() {
+				err := f()
+				got <- result{what, err, time.Now()}
+			}()
+		}
+		time.Sleep(down)
+		r.cluster.Member(1).Start()
+		r.cluster.Member(2).Start()
+		back := time.Now()
+		for range 4 {
+			res := <-got
+			if d := res.at.Sub(back); res.err != nil || d > 15*time.Second {
+				r.Errorf("%s: %v, %v after two members were back", res.what, res.err, d)
+			}
+		}
+	})
+}

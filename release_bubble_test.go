@@ -103,3 +103,24 @@ func TestRelease_BehindTheEndOfTheLeaseTellsThatItHasExpired(t *testing.T) {
 		}
 	})
 }
+
+// A leadership that is resigned from under another grant was not lost because that one was.
+func TestLeadership_ResignTellsTheEndOfItsContextFromALoss(t *testing.T) {
+	for _, other := range []error{ErrReleased, ErrExpired, ErrRevoked, ErrRolledBack, ErrClosed} {
+		bubble(t, etcdfake.Options{}, func(r *rig) {
+			s := r.open(Config{})
+			l, err := s.Election("name").Campaign(r.Context(), "value")
+			r.must(err)
+			ctx, cancel := context.WithCancelCause(r.Context())
+			cancel(other)
+			if err := l.Resign(ctx); errors.Is(err, ErrNotLeader) || !errors.Is(err, context.Canceled) || !errors.Is(err, other) {
+				r.Errorf("Resign with a context that ended with %v: %v", other, err)
+			}
+			r.quiet()
+			if err := l.Resign(r.Context()); !errors.Is(err, ErrNotLeader) || !errors.Is(err, ErrReleased) ||
+				!errors.Is(other, ErrReleased) && errors.Is(err, other) {
+				r.Errorf("Resign again: %v", err)
+			}
+		})
+	}
+}

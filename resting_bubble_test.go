@@ -58,8 +58,8 @@ func TestWatcher_ARestingWatchTellsWhatItWasTold(t *testing.T) {
 		s := r.open(Config{})
 		w := s.engine.watcher
 		first, second := &place{session: s, token: 1}, &place{session: s, token: 2}
-		held := r.lock(s, "held") // what is watched for, so that the stream opens
-		sub, since := w.watchGoing(s, "key", held.Key(), first)
+		r.lock(s, "held") // what is watched for, so that the stream opens
+		sub, since := w.watchGoing(s, "key", first)
 		if since != 0 {
 			r.Fatalf("a new watch is told to have begun before: %d", since)
 		}
@@ -72,7 +72,7 @@ func TestWatcher_ARestingWatchTellsWhatItWasTold(t *testing.T) {
 			Events: []*mvccpb.Event{{Type: mvccpb.Event_DELETE, Kv: &mvccpb.KeyValue{Key: []byte("key"), ModRevision: 7}}},
 		})
 		w.stop(sub)
-		if again, since := w.watchGoing(s, "key", held.Key(), second); again != sub || since != 7 {
+		if again, since := w.watchGoing(s, "key", second); again != sub || since != 7 {
 			r.Errorf("taken over: the same watch %v, last told of revision %d; want it, and 7", again == sub, since)
 		}
 		w.stop(sub)
@@ -81,7 +81,7 @@ func TestWatcher_ARestingWatchTellsWhatItWasTold(t *testing.T) {
 		_, err = r.cluster.Delete("key")
 		r.must(err)
 		r.quiet()
-		if again, _ := w.watchGoing(s, "key", held.Key(), second); again == sub {
+		if again, _ := w.watchGoing(s, "key", second); again == sub {
 			r.Error("a watch that was told something while it rested is still there")
 		}
 	})
@@ -92,10 +92,10 @@ func TestWatcher_RestingWatchesEnd(t *testing.T) {
 	bubble(t, etcdfake.Options{}, func(r *rig) {
 		s := r.open(Config{})
 		w := s.engine.watcher
-		held := r.lock(s, "held")
+		r.lock(s, "held")
 		var subs []*watch
 		for i := range 2 * restLimit {
-			sub, _ := w.watchGoing(s, string(rune('A'+i)), held.Key(), &place{session: s})
+			sub, _ := w.watchGoing(s, string(rune('A'+i)), &place{session: s})
 			subs = append(subs, sub)
 		}
 		r.quiet()
@@ -132,7 +132,7 @@ func TestWait_ARestingWatchThatBeganTooLateIsNotTrusted(t *testing.T) {
 		a, err := p.join(r.Context())
 		r.must(err)
 		r.must(second(r.cluster.Delete(defaultPrefix + "a/ahead")))
-		sub, _ := w.watchGoing(s, defaultPrefix+"a/ahead", p.key, &place{session: s})
+		sub, _ := w.watchGoing(s, defaultPrefix+"a/ahead", &place{session: s})
 		r.quiet()
 		w.stop(sub)
 		got := make(chan error, 1)

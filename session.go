@@ -185,30 +185,43 @@ func (e *engine) grant(ctx context.Context, ttl time.Duration) (*pb.LeaseGrantRe
 			return fail(errClientClosed)
 		}
 		timer := time.NewTimer(min(250*time.Millisecond<<min(try, 3), 2*time.Second))
-		select {
-		case a := <-answers:
-			timer.Stop()
-			if a.err == nil {
-				return a.resp, a.sent, nil
+		failed := false
+		for again := false; !again; {
+			select {
+			case a := <-answers:
+				switch {
+				case a.err == nil:
+					timer.Stop()
+					return a.resp, a.sent, nil
+				case judge(a.err) == outcomeRefused && !errors.Is(a.err, rpctypes.ErrLeaseExist):
+					timer.Stop()
+					last = nil
+					return fail(a.err)
+				}
+				last = a.err
+				if !failed { // else it fails with others, as all do whose connection breaks: one pause is for all of them
+					failed = true
+					timer.Reset(jittered(min(20*time.Millisecond<<min(try, 6), time.Second)))
+				}
+			case <-timer.C:
+				again = true
+			case <-ctx.Done():
+				timer.Stop()
+				return fail(ending(ctx))
+			case <-e.ctx.Done():
+				timer.Stop()
+				return fail(errClientClosed)
 			}
-			last = a.err
-			if judge(a.err) == outcomeRefused && !errors.Is(a.err, rpctypes.ErrLeaseExist) {
-				last = nil
-				return fail(a.err)
-			}
-			if err := pause(ctx, min(20*time.Millisecond<<min(try, 6), time.Second)); err != nil {
-				return fail(err)
-			}
+		}
+		if failed {
 			e.hasten()
-		case <-timer.C: // perhaps a silent member: another one is asked beside it, and nobody waits for this one's turn to end
-			turn()
-			turn = func() {}
-		case <-ctx.Done():
-			timer.Stop()
-			return fail(ending(ctx))
-		case <-e.ctx.Done():
-			timer.Stop()
-			return fail(errClientClosed)
+			continue
+		}
+		// Perhaps a silent member: another one is asked beside it, and nobody waits for this one's turn to end.
+		turn()
+		turn = func() {}
+		if try > 0 {
+			e.hastenSilent()
 		}
 	}
 }

@@ -136,6 +136,6 @@ func (g *Grant) startWatch() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended.Load() == nil {
-		g.watch = p.session.engine.watcher.watch(p.session, p.key, "", p.key, g)
+		g.watch = p.session.engine.watcher.watch(p.session, p.key, "", g)
 	}
 }

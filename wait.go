@@ -144,12 +144,12 @@ func (w *waiter) aimAt(a ahead) {
 	p.mu.Unlock()
 	s := p.session
 	if whole {
-		w.line = s.engine.watcher.watch(s, p.dir, clientv3.GetPrefixRangeEnd(p.dir), p.key, p)
+		w.line = s.engine.watcher.watch(s, p.dir, clientv3.GetPrefixRangeEnd(p.dir), p)
 		w.stopOwn() // the line shows it too
 		return
 	}
 	var since int64
-	if w.line, since = s.engine.watcher.watchGoing(s, target, p.key, p); since > int64(p.token) {
+	if w.line, since = s.engine.watcher.watchGoing(s, target, p); since > int64(p.token) {
 		p.tell(func(s *sightings) { s.stale, s.passed = true, true }) // it went before the watch was ours
 	}
 }
@@ -167,7 +167,7 @@ func (w *waiter) aimNowhere() {
 // watchOwn puts the own key under watch, unless the whole line is.
 func (w *waiter) watchOwn() {
 	if w.own == nil && w.aim != w.dir {
-		w.own = w.session.engine.watcher.watch(w.session, w.key, "", w.key, w.place)
+		w.own = w.session.engine.watcher.watch(w.session, w.key, "", w.place)
 	}
 }
 

@@ -50,7 +50,7 @@ type watcher struct {
 	// attentive: run looks again within the silence that it bears, also if a watch begins meanwhile.
 	attentive atomic.Bool
 	// namespace is what a namespaced etcd client (clientv3/namespace) puts before its keys. Nothing tells it to us but
-	// the keys of our own lease, so it is learned from the first of them.
+	// the keys of our own lease, so it is learned from those of the first session that watches.
 	namespace      string
 	namespaceKnown bool
 }
@@ -71,9 +71,7 @@ type watch struct {
 	key, end   string // end "": the key alone
 	going      bool   // only the deletion of the key counts
 	subscriber subscriber
-	// The watch ends with the session. ownKey, under its lease, is the key by which a namespace can be learned.
-	session *Session
-	ownKey  string
+	session    *Session // with which the watch ends
 	// sent is set while the current stream has been asked for the watch; guarded by watcher.mu.
 	sent    bool
 	created bool          // and it has been created there
@@ -95,26 +93,26 @@ func newWatcher(e *engine) *watcher {
 	return &watcher{engine: e, wake: newBell(), watches: make(map[int64]*watch), resting: make(map[string]*watch), again: e.clk.Now(), turn: rand.IntN(1 << 16)}
 }
 
-// watch begins to follow key, or [key, end), until it is stopped or the session ends. ownKey is a key of the session.
-func (w *watcher) watch(s *Session, key, end, ownKey string, to subscriber) *watch {
-	return w.begin(&watch{key: key, end: end, subscriber: to, session: s, ownKey: ownKey})
+// watch begins to follow key, or [key, end), until it is stopped or the session, which has a place somewhere, ends.
+func (w *watcher) watch(s *Session, key, end string, to subscriber) *watch {
+	return w.begin(&watch{key: key, end: end, subscriber: to, session: s})
 }
 
 // watchGoing begins to wait for the deletion of key: what is put there is not told. If since is not 0, the watch has been on for longer,
 // opened will not be called, and since is the revision at which it began, or of the last deletion that it was told of since: who came
 // to stand behind the key later has missed nothing.
-func (w *watcher) watchGoing(s *Session, key, ownKey string, to subscriber) (sub *watch, since int64) {
+func (w *watcher) watchGoing(s *Session, key string, to subscriber) (sub *watch, since int64) {
 	w.mu.Lock()
 	if sub = w.resting[key]; sub != nil && !s.ended() {
 		w.wakeLocked(sub)
-		sub.subscriber, sub.session, sub.ownKey = to, s, ownKey
+		sub.subscriber, sub.session = to, s
 		since = sub.gone
 	} else {
 		sub = nil
 	}
 	w.mu.Unlock()
 	if sub == nil {
-		sub = w.begin(&watch{key: key, going: true, subscriber: to, session: s, ownKey: ownKey})
+		sub = w.begin(&watch{key: key, going: true, subscriber: to, session: s})
 	}
 	return sub, since
 }

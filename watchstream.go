@@ -3,7 +3,6 @@
 package leasehold
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -11,7 +10,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
@@ -46,28 +44,24 @@ var errNoOwnKey = errors.New("leasehold: none of the watched leases has a key")
 func (w *watcher) learnNamespace(ctx context.Context, conn *grpc.ClientConn) error {
 	w.mu.Lock()
 	known := w.namespaceKnown
-	leases := make(map[clientv3.LeaseID][]string)
+	sessions := make(map[*Session]bool)
 	for _, sub := range w.watches {
-		leases[sub.session.id] = append(leases[sub.session.id], sub.ownKey)
+		sessions[sub.session] = true
 	}
 	w.mu.Unlock()
 	if known {
 		return nil
 	}
-	for id, own := range leases {
-		resp, err := pb.NewLeaseClient(conn).LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id), Keys: true})
+	for s := range sessions {
+		resp, err := pb.NewLeaseClient(conn).LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(s.id), Keys: true})
 		if err != nil {
 			return err
 		}
-		for _, full := range resp.GetKeys() {
-			for _, key := range own {
-				if bytes.HasSuffix(full, []byte(key)) {
-					w.mu.Lock()
-					w.namespace, w.namespaceKnown = string(full[:len(full)-len(key)]), true
-					w.mu.Unlock()
-					return nil
-				}
-			}
+		if namespace, ok := namespaceOf(resp.GetKeys(), s.slots.keys()); ok {
+			w.mu.Lock()
+			w.namespace, w.namespaceKnown = namespace, true
+			w.mu.Unlock()
+			return nil
 		}
 	}
 	// The subscribers find out by reading that their keys are gone, which no watch will tell them.
@@ -83,6 +77,23 @@ func (w *watcher) learnNamespace(ctx context.Context, conn *grpc.ClientConn) err
 		to.opened()
 	}
 	return errNoOwnKey
+}
+
+// namespaceOf finds what the server puts before the keys of a lease, as it tells them, which are some of our own. With a prefix that does
+// not end in a slash, one of our keys can be the end of another ("jobss/1-0" and "jobsmyjobss/1-0"): the longest that fits is meant. And
+// if one of them begins like the end of the namespace, the others show the whole of that.
+func namespaceOf(told [][]byte, own map[string]bool) (namespace string, ok bool) {
+	for _, full := range told {
+		for i := range full {
+			if own[string(full[i:])] {
+				if !ok || i > len(namespace) {
+					namespace, ok = string(full[:i]), true
+				}
+				break
+			}
+		}
+	}
+	return namespace, ok
 }
 
 func (s *watchStream) next(*watchLink) *pb.WatchRequest {

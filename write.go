@@ -34,6 +34,7 @@ type write struct {
 	won      bool // of these, one was answered as having succeeded
 	queued   bool
 	answered bool
+	sick     bool  // it has failed alone; see sickroom
 	most     int   // shares a transaction of at most so many writes, because a larger one failed; 0: of any number
 	last     error // why the latest flight failed
 }
@@ -109,15 +110,6 @@ func (c *committer) requeueLocked(writes []*write) {
 		}
 	}
 	c.queue = append(again, c.queue...)
-}
-
-// requeueBehindLocked puts an unanswered write at the end of the queue: it may fail for as long as it is wanted, and nobody else is to
-// wait for that.
-func (c *committer) requeueBehindLocked(w *write) {
-	if !w.answered && !w.queued {
-		c.queueLocked(w)
-		c.queue = append(c.queue, w)
-	}
 }
 
 // queueLocked counts a write that enters the queue, and unqueueLocked one that leaves it.

@@ -65,7 +65,7 @@ var lines = []mutant{
 		"Release_ARefusedTryIsNoDoubt",
 	},
 	{
-		"release", "a key that went with its lease counts as taken away", one("grant.go", "if lost := p.session.Err(); lost != nil {\n				return lost", "if lost := p.session.Err(); false {\n				return lost"),
+		"release", "a key that went with its lease counts as taken away", one("grant.go", "if reason := p.session.Err(); reason != nil {\n				return true, reason", "if reason := p.session.Err(); false {\n				return true, reason"),
 		"Release_BehindTheEndOfTheLeaseTellsThatItHasExpired",
 	},
 	{

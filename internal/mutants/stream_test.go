@@ -13,7 +13,7 @@ var streams = []mutant{
 		"BlockingCalls_EndWithTheirContextWhenEverybodyIsSilent",
 	},
 	{
-		"R11", "Release waits for its answer after its context", one("grant.go", "	case <-ctx.Done():\n		return ending(ctx)\n	}\n}\n\n// opened", "	}\n}\n\n// opened"),
+		"R11", "Release waits for its answer after its context", one("grant.go", "	case <-ctx.Done():\n		return false, ending(ctx)\n	}\n}\n\n// opened", "	}\n}\n\n// opened"),
 		"BlockingCalls_EndWithTheirContextWhenEverybodyIsSilent",
 	},
 	{
