@@ -139,7 +139,7 @@ var beliefs = []mutant{
 	},
 
 	{
-		"R6", "Release sends before the belief ends", one("grant.go", "	p := g.place\n	if !g.end(ErrReleased)", "	p := g.place\n	if g.ended.Load() == nil {\n		err := p.deleteNow(ctx)\n		g.end(ErrReleased)\n		return err\n	}\n	if !g.end(ErrReleased)"),
+		"R6", "Release sends before the belief ends", one("grant.go", "	p := g.place\n	if !g.end(ErrReleased)", "	p := g.place\n	if g.ended.Load() == nil {\n		lost, err := p.deleteNow(ctx)\n		g.end(ErrReleased)\n		return lost, err\n	}\n	if !g.end(ErrReleased)"),
 		"Grant_BeliefEndsBeforeTheRequestThatFreesTheName",
 	},
 	{

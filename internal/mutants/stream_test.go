@@ -101,7 +101,7 @@ var streams = []mutant{
 	{
 		"outage", "grpc's backoff is not reset when somebody waits",
 		one("engine.go", "== connectivity.TransientFailure\n", "== connectivity.Shutdown\n"),
-		"Grant_IsToldOfWhatHappenedWhileItsWatchWasBroken",
+		"Grant_IsToldOfWhatHappenedWhileItsWatchWasBroken|Outage_APoolGoesOnAfterIt",
 	},
 	{
 		"R12", "renewals go out after a third of the term however large the allowances", one("term.go", "min(granted/3, a.held(granted)/2)", "granted/3"),
