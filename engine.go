@@ -65,6 +65,7 @@ type engine struct {
 
 	openings chan struct{} // holds one for each session that is being opened, up to openingsAtOnce
 	hastened atomic.Int64  // when grpc was last told to connect again, as an Instant
+	doubted  atomic.Int64  // when an answer of an earlier revision was last looked into, as an Instant
 
 	// users counts sessions, openings and what cleans up after them; guarded by engines.mu. At zero the engine ends.
 	users int
@@ -144,6 +145,7 @@ func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
 	// The client's context carries no values or deadline of a caller: NewSession's context bounds the opening only.
 	e.ctx, e.cancel = context.WithCancel(client.Ctx())
 	e.hastened.Store(longAgo)
+	e.doubted.Store(longAgo)
 	e.journal = newJournal(log)
 	e.keeper = newKeeper(e)
 	e.watcher = newWatcher(e)

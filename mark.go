@@ -4,9 +4,12 @@ package leasehold
 
 import (
 	"sync"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"example.com/leasehold/internal/clock"
 )
 
 // A mark is what one etcd client has seen of its cluster: which one it is, and how far its store had come. It
@@ -96,26 +99,28 @@ func (m *mark) linearizable(h *pb.ResponseHeader, sent stamp) (revealed bool, er
 	return false, nil
 }
 
-// stream judges the header of any other answer: it may lag, but it must come from the same cluster.
-func (m *mark) stream(h *pb.ResponseHeader) (revealed bool, err error) {
+// stream judges the header of any other answer: it may lag, but it must come from the same cluster. doubt: it says less than is known,
+// and a linearizable answer shows whether it lags.
+func (m *mark) stream(h *pb.ResponseHeader) (revealed, doubt bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	id := h.GetClusterId()
+	id, rev := h.GetClusterId(), h.GetRevision()
 	switch {
 	case m.cluster == 0:
-		m.cluster, m.highest = id, h.GetRevision()
-		return false, nil
+		m.cluster, m.highest = id, rev
+		return false, false, nil
+	case id == m.cluster && m.behind:
+		return false, false, nil
 	case id == m.cluster:
-		if !m.behind {
-			m.highest = max(m.highest, h.GetRevision())
-		}
-		return false, nil
+		doubt = rev < m.highest
+		m.highest = max(m.highest, rev)
+		return false, doubt, nil
 	case m.behind && id == m.rumour, !m.behind && id == m.former:
-		return false, ErrRolledBack
+		return false, true, ErrRolledBack
 	}
 	m.behind, m.rumour = true, id
 	m.changes++
-	return true, ErrRolledBack
+	return true, false, ErrRolledBack
 }
 
 // suspect reports whether new sessions and acquires must first see the store pass the mark.
@@ -139,20 +144,35 @@ func (e *engine) linearizable(h *pb.ResponseHeader, sent stamp) error {
 }
 
 // streamed does the same for the header of any other answer. One that is not believed and reveals nothing may be a late one, or the
-// cluster that was left before is back: a read shows which. Without a session there is nobody to read for: see open.
+// cluster that was left before is back; one of an earlier revision may be of a member that lags, or the cluster has gone back and others
+// are about to make up for it. A read shows which. Without a session there is nobody to read for: see open.
 func (e *engine) streamed(h *pb.ResponseHeader) error {
-	revealed, err := e.mark.stream(h)
-	if err == nil {
-		return nil
-	}
+	revealed, doubt, err := e.mark.stream(h)
 	if revealed {
 		e.rolledBack()
-	} else if s := e.keeper.anySession(); s != nil {
-		e.reads.submit(&write{
-			then:   []clientv3.Op{s.cfg.glance()},
-			wanted: func() bool { return !s.ended() },
-			done:   func(*clientv3.TxnResponse, error) {},
-		})
+	}
+	if doubt && (err != nil || e.mayDoubt()) {
+		e.lookAgain()
 	}
 	return err
+}
+
+// mayDoubt is true once in a while: members can lag all the time.
+func (e *engine) mayDoubt() bool {
+	again := min(time.Second, e.keeper.shortestTerm()/8)
+	last, now := e.doubted.Load(), e.clk.Now()
+	return now.Sub(clock.Instant(last)) >= again && e.doubted.CompareAndSwap(last, int64(now))
+}
+
+// lookAgain reads something, for the sake of the answer's header.
+func (e *engine) lookAgain() {
+	s := e.keeper.anySession()
+	if s == nil {
+		return
+	}
+	e.reads.submit(&write{
+		then:   []clientv3.Op{s.cfg.glance()},
+		wanted: func() bool { return !s.ended() },
+		done:   func(*clientv3.TxnResponse, error) {},
+	})
 }

@@ -122,7 +122,7 @@ func TestMark_JudgesAnswers(t *testing.T) {
 			for i, a := range tc.answers {
 				var err error
 				if h := header(a.cluster, a.rev); a.stream {
-					_, err = m.stream(h)
+					_, _, err = m.stream(h)
 				} else {
 					_, err = m.linearizable(h, stamps[i-a.asked])
 				}
@@ -160,7 +160,7 @@ func TestMark_BelievesConcurrentAnswersOfAHealthyCluster(t *testing.T) {
 					t.Errorf("revision %d, sent at %+v: %v", rev, sent, err)
 					return
 				}
-				if _, err := m.stream(header(clusterA, rng.Int64N(rev))); err != nil {
+				if _, _, err := m.stream(header(clusterA, rng.Int64N(rev))); err != nil {
 					t.Errorf("a stream that lags: %v", err)
 					return
 				}

@@ -215,3 +215,46 @@ func TestCluster_TakingBackWhatOnlyAWatchToldIsNoticed(t *testing.T) {
 		}
 	})
 }
+
+// A backup that takes back a little is made up for by others soon. The next answer to a renewal tells of an earlier revision before that,
+// and is looked into, although a member that lags tells no more.
+func TestCluster_TakingBackALittleIsNoticedByTheNextRenewal(t *testing.T) {
+	bubble(t, etcdfake.Options{}, func(r *rig) {
+		s := r.open(Config{TTL: 15 * time.Second}) // that holds nothing, so that nothing of it is watched
+		r.must(r.lock(s, "b").Release(r.Context()))
+		r.must(r.cluster.RollBackTo(r.cluster.Revision() - 1))
+		time.Sleep(6 * time.Second) // for a renewal
+		r.quiet()
+		for range 5 {
+			r.must(second(r.another().client.Put(r.Context(), "other", "x")))
+		}
+		if err := s.Err(); !errors.Is(err, ErrRolledBack) {
+			r.Errorf("%v, want ErrRolledBack", err)
+		}
+	})
+}
+
+// A stream that lags, for however long, costs a read now and then and nothing else.
+func TestCluster_AStreamThatLagsIsNotTakenForAClusterThatWentBack(t *testing.T) {
+	bubble(t, etcdfake.Options{}, func(r *rig) {
+		s := r.open(Config{})
+		transactions := r.calls("KV/Txn")
+		late := header(0, 0)
+		for i := range 600 {
+			if i%10 == 0 {
+				r.must(r.lock(s, "a").Release(r.Context()))
+			}
+			late.ClusterId, late.Revision = s.engine.mark.cluster, s.engine.mark.stamp().floor-1
+			if err := s.engine.streamed(late); err != nil {
+				r.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := transactions(); n < 121 || n > 120+61 {
+			r.Errorf("%d transactions, want two for each of 60 locks, and a read a second", n)
+		}
+		if !s.Valid() {
+			r.Errorf("lost: %v", s.Err())
+		}
+	})
+}

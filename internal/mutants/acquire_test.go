@@ -156,7 +156,7 @@ var acquires = []mutant{
 		"Mark_JudgesAnswers|Cluster_ReplacedOrRolledBackEndsAllGrants",
 	},
 	{
-		"rollback", "another cluster's stream is believed", one("mark.go", "	m.behind, m.rumour = true, id\n	m.changes++\n	return true, ErrRolledBack\n", "	return false, nil\n"),
+		"rollback", "another cluster's stream is believed", one("mark.go", "	m.behind, m.rumour = true, id\n	m.changes++\n	return true, false, ErrRolledBack\n", "	return false, false, nil\n"),
 		"Mark_JudgesAnswers",
 	},
 	{
@@ -226,7 +226,11 @@ var acquires = []mutant{
 		"Committer_AnAttemptThatSucceedsBehindTheAnswerCounts",
 	},
 	{
-		"rollback", "what a watch has told is forgotten", one("mark.go", "			m.highest = max(m.highest, h.GetRevision())\n		}\n		return false, nil", "		}\n		return false, nil"),
+		"rollback", "what a watch has told is forgotten", one("mark.go", "		m.highest = max(m.highest, rev)\n		return false, doubt, nil", "		return false, doubt, nil"),
 		"Cluster_TakingBackWhatOnlyAWatchToldIsNoticed",
+	},
+	{
+		"rollback", "a renewal that tells of an earlier revision is not looked into", one("mark.go", "(err != nil || e.mayDoubt())", "err != nil"),
+		"Cluster_TakingBackALittleIsNoticedByTheNextRenewal",
 	},
 }

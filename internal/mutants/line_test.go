@@ -113,7 +113,7 @@ var lines = []mutant{
 		"Mark_JudgesAnswers",
 	},
 	{
-		"rollback", "a cluster that was left and answers on a stream again is not looked at", one("mark.go", "s := e.keeper.anySession(); s != nil {", "s := e.keeper.anySession(); s != nil && false {"),
+		"rollback", "a cluster that was left and answers on a stream again is not looked at", one("mark.go", "(err != nil || e.mayDoubt())", "err == nil && e.mayDoubt()"),
 		"Cluster_TheFormerOneComesBack",
 	},
 	{

@@ -27,7 +27,7 @@
 //	resurrection   what was once invalid is not valid again
 //	token          tokens rise along the holders of a name; for one etcd client even when the cluster goes back in time
 //	no key         a grant is made only with its key in the store, and
-//	not first      no older one in the line
+//	not first      no older one in the line, but for keys that a backup has brought back
 //	not told       who lost a grant to an operator knows it in time (R10)
 //	timer, reason  contexts end with their grants, without being asked, and say why
 //	false alarm    nobody is told of an operator or a backup that there was not

@@ -48,6 +48,7 @@ type judge struct {
 	epochs    int                            // how often the cluster went back in time
 	backAt    time.Time                      // when last
 	backRev   int64                          // and to which revision
+	revived   map[hitKey]bool                // keys that had gone, and were there again when it had
 
 	violations []Violation
 	trace      []entry
@@ -108,7 +109,7 @@ func newJudge(r *run) *judge {
 		run: r, cluster: r.cluster, started: time.Now(), bound: boundsOf(r.plan.World),
 		lines: make(map[int][]*mvccpb.KeyValue), empty: make(map[int]time.Time), highest: make(map[int]leasehold.Token), client: make(map[seenBy]leasehold.Token),
 		disturb: make(map[int]*disturbance), hitKeys: make(map[hitKey]time.Time), touched: make(map[int64][]hitKey), over: make(map[*leasehold.Session]bool), accused: make(map[*leasehold.Session]bool),
-		hitLeases: make(map[clientv3.LeaseID]time.Time), operated: make(map[int64]bool),
+		hitLeases: make(map[clientv3.LeaseID]time.Time), operated: make(map[int64]bool), revived: make(map[hitKey]bool),
 	}
 	for name := range r.plan.World.Names {
 		j.empty[name] = j.started

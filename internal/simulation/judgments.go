@@ -165,7 +165,7 @@ func (j *judge) granted(u *user, name int, g *leasehold.Grant) {
 		switch {
 		case !present:
 			j.violationLocked("no key", "%v: granted without its key", b)
-		case keyOf(line[0]) != b.key:
+		case keyOf(j.firstLocked(line)) != b.key:
 			j.violationLocked("not first", "%v: granted behind %s", b, line[0].GetKey())
 		case g.Token() <= j.highest[name]:
 			j.violationLocked("token", "%v: after %v", b, j.highest[name])
@@ -270,14 +270,36 @@ func (j *judge) goesBack(do func()) {
 			b.hit = j.backAt
 		}
 	}
+	there := make(map[hitKey]bool)
+	for _, line := range j.lines {
+		for _, kv := range line {
+			there[keyOf(kv)] = true
+		}
+	}
 	j.mu.Unlock()
 	do()
 	rev, kvs := j.cluster.Revision(), j.cluster.Keys(prefix)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.backRev = rev
+	for _, kv := range kvs {
+		if !there[keyOf(kv)] {
+			j.revived[keyOf(kv)] = true
+		}
+	}
 	j.takeLocked(kvs)
 	j.noteLocked("the cluster went back")
+}
+
+// firstLocked is the first key of a line that was always there. One that had gone, and that a backup has brought back, counts for nothing:
+// its holder believes in nothing any more, and to whoever has not noticed the backup the line is what it was.
+func (j *judge) firstLocked(line []*mvccpb.KeyValue) *mvccpb.KeyValue {
+	for _, kv := range line {
+		if !j.revived[keyOf(kv)] {
+			return kv
+		}
+	}
+	return line[0]
 }
 
 // wasGranted tells whether a key was that of a grant.
