@@ -58,25 +58,22 @@ func onePrefixAtMost(_ *cobra.Command, given []string) error {
 
 // nameAndCommand wants a name, then the command after a "--".
 func nameAndCommand(cmd *cobra.Command, given []string) error {
-	switch dash := cmd.ArgsLenAtDash(); {
-	case dash < 0:
-		return errors.New("want -- before the command")
-	case dash != 1:
-		return errors.New("want one name before --")
-	case len(given) < 2:
-		return errors.New("want a command after --")
-	}
-	return lines.CheckName(given[0])
+	return beforeCommand(cmd, given, 1, "one name")
 }
 
 // nameValueAndCommand wants a name and a value, then the command after a "--".
 func nameValueAndCommand(cmd *cobra.Command, given []string) error {
+	return beforeCommand(cmd, given, 2, "a name and a value")
+}
+
+// beforeCommand wants n arguments, the first of which is a name, then the command after a "--".
+func beforeCommand(cmd *cobra.Command, given []string, n int, want string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash < 0:
 		return errors.New("want -- before the command")
-	case dash != 2:
-		return errors.New("want a name and a value before --")
-	case len(given) < 3:
+	case dash != n:
+		return fmt.Errorf("want %s before --", want)
+	case len(given) <= n:
 		return errors.New("want a command after --")
 	}
 	return lines.CheckName(given[0])

@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"example.com/leasehold"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"example.com/leasehold"
+	"example.com/leasehold/leaseholdtest"
 )
 
 func TestRun_ExitCodes(t *testing.T) {
@@ -164,17 +166,23 @@ func TestRun_PassesSignalsOnAndReleasesAfterwards(t *testing.T) {
 	lock(t, c, "a") // it is free
 }
 
-func TestRun_InterruptedWaitLeavesTheLine(t *testing.T) {
-	c := cluster(t)
-	lock(t, c, "a")
+// keysInLine returns what counts the keys in the line of a name.
+func keysInLine(t *testing.T, c *leaseholdtest.Cluster, name string) func() int64 {
 	etcd := c.DirectClient(t)
-	keys := func() int64 {
-		resp, err := etcd.Get(t.Context(), "leasehold/a/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	return func() int64 {
+		t.Helper()
+		resp, err := etcd.Get(t.Context(), "leasehold/"+name+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return resp.Count
 	}
+}
+
+func TestRun_InterruptedWaitLeavesTheLine(t *testing.T) {
+	c := cluster(t)
+	lock(t, c, "a")
+	keys := keysInLine(t, c, "a")
 	p := command(t, "run", "a", "--", "true").start(t)
 	eventually(t, "it is in line", func() bool { return keys() == 2 })
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
@@ -192,14 +200,7 @@ func TestRun_InterruptedWaitLeavesTheLine(t *testing.T) {
 func TestRun_ASignalThatComesTwiceAtOnceStillLeavesTheLine(t *testing.T) {
 	c := cluster(t)
 	lock(t, c, "a")
-	etcd := c.DirectClient(t)
-	keys := func() int64 {
-		resp, err := etcd.Get(t.Context(), "leasehold/a/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.Count
-	}
+	keys := keysInLine(t, c, "a")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		p := command(t, "run", "a", "--ttl", "2m", "--", "true").start(t)
 		eventually(t, "it is in line", func() bool { return keys() == 2 })
