@@ -122,6 +122,8 @@ func (e *Election) timeToLive(ctx context.Context, lease clientv3.LeaseID) (*cli
 		if pause(ctx, min(20*time.Millisecond<<min(try, 6), time.Second)) != nil {
 			return nil, fmt.Errorf("%w (last attempt: %w)", ending(ctx), err)
 		}
-		hasten(e.etcd)
+		if unreachable(e.etcd) {
+			reconnect(e.etcd)
+		}
 	}
 }

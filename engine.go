@@ -64,8 +64,8 @@ type engine struct {
 	journal *journal // with the log of the session that started the engine
 
 	openings chan struct{} // holds one for each session that is being opened, up to openingsAtOnce
-	hastened atomic.Int64  // when grpc was last told to connect again, as an Instant
-	doubted  atomic.Int64  // when an answer of an earlier revision was last looked into, as an Instant
+	hastened throttle      // of telling grpc to connect again
+	doubted  throttle      // of looking into answers of an earlier revision
 
 	// users counts sessions, openings and what cleans up after them; guarded by engines.mu. At zero the engine ends.
 	users int
@@ -144,8 +144,8 @@ func startEngine(client *clientv3.Client, m *mark, log *zap.Logger) *engine {
 	}
 	// The client's context carries no values or deadline of a caller: NewSession's context bounds the opening only.
 	e.ctx, e.cancel = context.WithCancel(client.Ctx())
-	e.hastened.Store(longAgo)
-	e.doubted.Store(longAgo)
+	e.hastened.last.Store(longAgo)
+	e.doubted.last.Store(longAgo)
 	e.journal = newJournal(log)
 	e.keeper = newKeeper(e)
 	e.watcher = newWatcher(e)
@@ -237,37 +237,36 @@ func (b bell) ring() {
 }
 
 // hasten has grpc connect again at once if no endpoint can be reached: somebody waits, and after an outage grpc would do nothing for
-// seconds, up to two minutes. It does so now and then only, for the reason that hasten below gives.
+// seconds, up to two minutes.
 func (e *engine) hasten() {
-	if unreachable(e.client) && e.mayHasten(50*time.Millisecond) {
-		e.client.ActiveConnection().ResetConnectBackoff()
+	if unreachable(e.client) && e.hastened.again(e.clk.Now(), 50*time.Millisecond) {
+		reconnect(e.client)
 	}
 }
 
 // hastenSilent does the same when a call and its repetition were not answered: for all that grpc knows, a member that has died without
 // a word is connected still, and all calls go to it while grpc waits before it tries one that may be back.
 func (e *engine) hastenSilent() {
-	if e.mayHasten(time.Second) {
-		e.client.ActiveConnection().ResetConnectBackoff()
+	if e.hastened.again(e.clk.Now(), time.Second) {
+		reconnect(e.client)
 	}
 }
 
-// mayHasten is true once in a while. The wall clock does not count: it can be set back.
-func (e *engine) mayHasten(again time.Duration) bool {
-	last, now := e.hastened.Load(), e.clk.Now()
-	return now.Sub(clock.Instant(last)) >= again && e.hastened.CompareAndSwap(last, int64(now))
-}
-
-// hasten must not be called often, nor when there is no need: grpc (v1.85) walks over its connections without their lock, and if
+// reconnect must not be called often, nor when there is no need: grpc (v1.85) walks over its connections without their lock, and if
 // the client is given other endpoints in that very instant, the Go runtime ends the process (grpc-go, pull request 9155).
-func hasten(client *clientv3.Client) {
-	if unreachable(client) {
-		client.ActiveConnection().ResetConnectBackoff()
-	}
-}
+func reconnect(client *clientv3.Client) { client.ActiveConnection().ResetConnectBackoff() }
 
 func unreachable(client *clientv3.Client) bool {
 	return client.ActiveConnection().GetState() == connectivity.TransientFailure
+}
+
+// A throttle lets something be done now and then only. It goes by the clock that cannot be set back.
+type throttle struct{ last atomic.Int64 } // when it was done, as an Instant
+
+// again reports whether it is to be done now, because it was not within the time given.
+func (t *throttle) again(now clock.Instant, after time.Duration) bool {
+	last := t.last.Load()
+	return now.Sub(clock.Instant(last)) >= after && t.last.CompareAndSwap(last, int64(now))
 }
 
 // pause waits for d, jittered by up to a half, or until ctx ends, and tells why it did.

@@ -8,8 +8,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"example.com/leasehold/internal/clock"
 )
 
 // A mark is what one etcd client has seen of its cluster: which one it is, and how far its store had come. It
@@ -159,9 +157,7 @@ func (e *engine) streamed(h *pb.ResponseHeader) error {
 
 // mayDoubt is true once in a while: members can lag all the time.
 func (e *engine) mayDoubt() bool {
-	again := min(time.Second, e.keeper.shortestTerm()/8)
-	last, now := e.doubted.Load(), e.clk.Now()
-	return now.Sub(clock.Instant(last)) >= again && e.doubted.CompareAndSwap(last, int64(now))
+	return e.doubted.again(e.clk.Now(), min(time.Second, e.keeper.shortestTerm()/8))
 }
 
 // lookAgain reads something, for the sake of the answer's header.
