@@ -18,11 +18,7 @@ func TestPilot_EndpointsLearnedLaterLeadToTheLeader(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		r.client.SetEndpoints(all...)
 		time.Sleep(2 * time.Minute)
-		settled := time.Now()
-		time.Sleep(2 * s.TTL())
-		if members, _ := r.since(s, settled); len(members) != 1 || members[0] == 0 {
-			r.Errorf("renewals at members %v, want at the leader, 0, only", members)
-		}
+		r.wantRenewalsAt(s, 0)
 	})
 }
 

@@ -30,6 +30,16 @@ func (r *rig) since(s *Session, from time.Time) (members map[int]int, longest ti
 	return members, longest
 }
 
+// wantRenewalsAt looks for two terms at where a session is renewed: at the leader only.
+func (r *rig) wantRenewalsAt(s *Session, leader int) {
+	r.Helper()
+	settled := time.Now()
+	time.Sleep(2 * s.TTL())
+	if members, _ := r.since(s, settled); len(members) != 1 || members[leader] == 0 {
+		r.Errorf("renewals at members %v, want at the leader, %d, only", members, leader)
+	}
+}
+
 // Renewals cost the leader least, so that is where they go, and they go on without a pause when the leader changes.
 func TestPilot_RenewalsFollowTheLeader(t *testing.T) {
 	bubble(t, etcdfake.Options{Members: 3}, func(r *rig) {
@@ -39,11 +49,7 @@ func TestPilot_RenewalsFollowTheLeader(t *testing.T) {
 			leader := i % 3
 			r.cluster.SetLeader(leader)
 			time.Sleep(2 * s.TTL())
-			settled := time.Now()
-			time.Sleep(2 * s.TTL())
-			if members, _ := r.since(s, settled); len(members) != 1 || members[leader] == 0 {
-				r.Errorf("renewals at members %v, want at the leader, %d, only", members, leader)
-			}
+			r.wantRenewalsAt(s, leader)
 		}
 		if _, longest := r.since(s, began); longest > s.TTL()/3 {
 			r.Errorf("%v between two renewals, want at most %v", longest, s.TTL()/3)
@@ -66,11 +72,7 @@ func TestPilot_ASideStreamThatBecomesTheMainOneIsBroughtToTheLeader(t *testing.T
 		k.mu.Unlock()
 		k.kick()
 		time.Sleep(2 * s.TTL())
-		settled := time.Now()
-		time.Sleep(2 * s.TTL())
-		if members, _ := r.since(s, settled); len(members) != 1 || members[0] == 0 {
-			r.Errorf("renewals at members %v, want at the leader, 0, only", members)
-		}
+		r.wantRenewalsAt(s, 0)
 	})
 }
 
